@@ -6,13 +6,12 @@
 // that another CPU has read is slower to change again. Ways:
 //   in-place    the other copies it from where it was changed; both wait for that
 //   plain       through a buffer, written by plain stores; two buffers alternate
-//   streamed    through a buffer, by onespace/sync/stream.hpp
+//   streamed    through a buffer, by non-temporal stores
 //   ring        plain, but with a ring of buffers of 4 MiB in all
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <onespace/sync/flag.hpp>
-#include <onespace/sync/stream.hpp>
+#include <onespace/sync/ghost_points.hpp>
 #include <onespace/sync/wait.hpp>
 #include <sched.h>
 #include <thread>

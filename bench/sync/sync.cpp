@@ -16,7 +16,6 @@
 #include <functional>
 #include <getopt.h>
 #include <onespace/sync/cluster.hpp>
-#include <onespace/sync/punctual.hpp>
 #include <optional>
 #include <sched.h>
 #include <time.h>
@@ -122,13 +121,8 @@ class round_trip
 static void barriers(const os::team &team)
 {
     os::barrier<> ours(team);
-    os::barrier<os::sequential> ordered(team);
-    os::simple_barrier<> simple(team);
-    os::tree_barrier<> tree(team);
-    std::vector<candidate> all{
-        timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }), timed("sync", [&] { ours.wait(); }),
-        timed("sync sequential", [&] { ordered.wait(); }), timed("simple", [&] { simple.wait(); }),
-        timed("tree", [&] { tree.wait(); })};
+    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
+                               timed("sync", [&] { ours.wait(); })};
     std::optional<round_trip> line;
     if (ranks == 2) {
         line.emplace(team);
@@ -160,14 +154,12 @@ static void allreduces(const os::team &team)
     os::barrier<> meet(team);
     os::collectives<> ours(team), tree(team, os::algorithm::tree),
         doubling(team, os::algorithm::doubling);
-    os::collectives<os::sequential> ordered(team);
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
     auto with = [=](auto &how) {
         return [=, &how] { check(how.allreduce(mine, std::plus<>()), expected); };
     };
     std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", with(ours)),
-                               timed("sync sequential", with(ordered)), timed("tree", with(tree)),
-                               timed("doubling", with(doubling))};
+                               timed("tree", with(tree)), timed("doubling", with(doubling))};
     interleave(
         "allreduce", ranks, [&] { meet.wait(); }, all);
 }
@@ -206,12 +198,10 @@ static void mismatch_after(const char *name, const std::function<void()> &barrie
 static void mismatch(const os::team &team)
 {
     os::barrier<> ours(team);
-    os::tree_barrier<> tree(team);
     os::punctual_barrier<> punctual(team);
     for (int batch = 0; batch < batches; batch++) {
         mismatch_after("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
         mismatch_after("sync", [&] { ours.wait(); });
-        mismatch_after("tree", [&] { tree.wait(); });
         mismatch_after("punctual", [&] { punctual.wait(); });
     }
 }

@@ -64,7 +64,7 @@ def test_functions_with_different_counts_are_an_error(job, guests, stock_mpi):
     result = job.run(stock_mpi.command(2, [*ON, guests.mpi(stock_mpi, "mpi_collectives_functions"), "disagree"]),
                      timeout=60, env=stock_mpi.env)
     assert sorted(result.lines) == ["rank 0: an error", "rank 1: an error"], str(result)
-    assert "gave another size or root" in result.err, str(result)
+    assert "passed another size or root" in result.err, str(result)
 
 
 @pytest.mark.parametrize("which", ["on", "off"])

@@ -51,7 +51,7 @@ double sum_of(int operands, std::size_t i)
 class guard : public testing::TestWithParam<bool> // in place
 {
   protected:
-    using member = os::detail::team_member<os::release_acquire, os::adaptive>;
+    using member = os::detail::team_member<os::adaptive>;
     using engine = os::detail::engine<member>;
 
     void SetUp() override

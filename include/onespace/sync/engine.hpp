@@ -15,7 +15,6 @@
 #include <optional>
 
 #include "onespace/sync/copy.h"
-#include "onespace/sync/rounds.hpp"
 #include "onespace/sync/slots.hpp"
 
 namespace onespace::sync
@@ -40,7 +39,7 @@ struct part {
     const void *layout; // how the bytes lie in memory, opaque here; null: contiguous
 };
 
-// What one rank offers to the others: parts[i] to rank i or, without `parts`, `bytes` bytes of that
+// A rank's offer to the others: parts[i] to rank i or, without `parts`, `bytes` bytes of that
 // layout from base + i * stride.
 struct offer {
     const std::byte *base;
@@ -166,10 +165,10 @@ template <member Member> class engine
     // Rank i gets the i-th `bytes` of the root's `in`.
     void scatter(const void *in, void *out, std::size_t bytes, int root);
 
-    // Of direct ranks only. Each rank that is `from` (a rank, or all_ranks) sends `mine`; each that
-    // is `to` calls receive(rank, part) with every other rank's part for it, in no certain order.
-    // Parts may differ in size. First, or last of all, each calls receive(own rank, nothing), to
-    // copy what it sends to itself.
+    // For direct ranks only. Each rank that is `from` (a rank, or all_ranks) sends `mine`; each
+    // that is `to` calls receive(rank, part) with every other rank's part for it, in no certain
+    // order. Parts may differ in size. First, or last of all, each calls receive(own rank,
+    // nothing), to copy what it sends to itself.
     template <class Receive>
     void exchange(kind what, int from, int to, const offer *mine, Receive &&receive);
     // The same from the root to all, for short data and many ranks down a tree. `mine` is what the
@@ -208,7 +207,7 @@ template <member Member> class engine
     }
 
   private:
-    // Of whole elements; at least 4 KiB, which stays in the first-level cache.
+    // The size of a block of whole elements, about 4 KiB: it stays in the first-level cache.
     static constexpr std::size_t block_bytes(std::size_t element)
     {
         return (4096 / element + 1) * element;
@@ -220,7 +219,7 @@ template <member Member> class engine
     {
         return doubling_channel + 2 + std::bit_width(static_cast<unsigned>(ranks));
     }
-    // Of the barrier's rounds; 0: rounds chooses.
+    // The radix of the barrier's rounds; 0: rounds chooses.
     static int radix_for(algorithm how, int size)
     {
         return how == algorithm::automatic                         ? 0
@@ -284,7 +283,7 @@ template <member Member> class engine
 
     void large_broadcast(std::byte *data, std::size_t bytes, int root);
     void large_gather(const std::byte *in, std::byte *out, std::size_t bytes, int root);
-    // What an offer looks like in its slot. Behind it lies the data, or a page of it, if that was
+    // An offer in its slot. Behind it lies the data, or a page of it, if that was
     // copied; else the offer.
     struct posted {
         static constexpr std::uint16_t in_place = 0xffff, in_parts = 0xfffe;

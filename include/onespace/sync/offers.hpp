@@ -1,9 +1,9 @@
 // onespace/sync/offers.hpp: the part of engine.hpp in which ranks whose addresses are valid in one
 // another read each other's data where it lies.
 //
-// Each rank that has data publishes an offer in its slot; each rank that wants some reads there.
-// What is short is copied next to the offer, so that its owner need not wait for the readers. The
-// owner alone decides that, so sizes may differ between ranks and need not be known in advance.
+// Each rank that sends publishes an offer in its slot; each rank that receives reads there. Short
+// data is copied next to the offer, so that its owner need not wait for the readers. The owner
+// alone decides that, so sizes may differ between ranks and need not be known in advance.
 #ifndef ONESPACE_SYNC_OFFERS_HPP
 #define ONESPACE_SYNC_OFFERS_HPP
 
@@ -30,7 +30,7 @@ template <member Member> bool engine<Member>::post(const offer &mine, std::uint3
     return !copied;
 }
 
-// Posts copies of the short parts for others; false: they are not short.
+// Posts copies of the parts for the other ranks; false: they are too long.
 template <member Member> bool engine<Member>::post_parts(const part *parts, posted &shown)
 {
     std::size_t size = member_.size(), own = member_.rank(), all = size * sizeof(part), data = all;
@@ -64,8 +64,8 @@ void engine<Member>::exchange(kind what, int from, int to, const offer *mine, Re
     std::uint32_t call = call_of(what, from, to);
     slots_.begin();
     bool read_in_place = mine && post(*mine, call);
-    // What the caller keeps it copies while the others read, or while it would wait for one. A rank
-    // that gathers copies it when the others go on.
+    // The caller copies its own part while the others read, or while it would wait for one. A rank
+    // that gathers copies it when the others continue.
     bool is_last = receives_all && to == rank && slots_.is_written((rank + 1) % size, flat_channel);
     if (!is_last)
         receive(rank, part{});

@@ -111,7 +111,7 @@ struct coll_call {
     int rank, size;
     struct communicator *communicator;
     int error; /* MPI_SUCCESS, or this rank's first error */
-    /* What a rank that sends to itself receives; NULL: the data is in place. */
+    /* The part that a rank sends to itself; NULL: the data is in place. */
     const struct engine_part *own_part;
 };
 
@@ -221,7 +221,7 @@ int reduce_check_bufs(const struct coll_call *call, const struct reduce_rules *r
 /* Memory to which short data of a derived type is packed, so that the sender need not wait for its
  * readers; NULL: the data is offered where it is. */
 char *coll_pack_buf(const struct coll_call *call, int has_layout, size_t bytes);
-/* Copies what `source` sent. Of this rank itself that is call->own_part. */
+/* Copies the part that `source` sent; from this rank itself call->own_part. */
 void coll_receive(struct coll_call *call, const struct typed_buf *buf, int source,
                   const struct engine_part *part);
 /* The same of a broadcast. MPICH rejects less data than a rank expects, Open MPI accepts it. */
@@ -242,7 +242,7 @@ struct recv_each_ctx {
 };
 engine_receive recv_each; /* each rank's data to its block; context: struct recv_each_ctx */
 
-/* What this rank sends to each. */
+/* The parts that this rank sends to each. */
 enum { SEND_PARTS_INLINE = 64 };
 struct send_ctx {
     struct engine_offer offer;

@@ -18,7 +18,7 @@ using onespace::sync::detail::offer;
 using onespace::sync::detail::operand;
 using onespace::sync::detail::part;
 
-// What the copies of a member share.
+// The state that the copies of a member share.
 struct member_state {
     engine_ranks ranks;
     std::byte *memory;

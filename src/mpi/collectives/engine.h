@@ -71,13 +71,14 @@ struct engine_operation {
     int commutes;
 };
 
-/* What one rank receives from another. */
+/* Data that one rank receives from another. */
 struct engine_part {
     const void *data;
     size_t bytes;
     const void *layout; /* how the bytes lie in the sender's memory; NULL: contiguous */
 };
-/* What a rank sends: parts[i] to rank i; or, without `parts`, `bytes` bytes from base + i * stride.
+/* Data that a rank sends: parts[i] to rank i; or, without `parts`, `bytes` bytes from base + i *
+ * stride.
  */
 struct engine_offer {
     const void *base;

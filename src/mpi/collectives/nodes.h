@@ -81,7 +81,8 @@ struct nodes {
     char *buffers[2]; /* of a leader: NODES_GATHER_MAX_BYTES each */
     int *node_starts; /* the position in node order of each node's first rank, and the end */
     int *node_order;  /* the ranks in node order */
-    /* Of the call in progress: where the block of each position begins, and what leaders exchange.
+    /* For the call in progress: where the block of each position begins, and the arguments of the
+     * leaders' call.
      */
     int *block_starts, *counts, *displs;
     struct {

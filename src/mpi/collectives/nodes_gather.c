@@ -48,7 +48,7 @@ static struct engine_offer offer_to_all(const struct engine_part *part)
     return (struct engine_offer){.base = part->data, .bytes = part->bytes, .layout = part->layout};
 }
 
-/* What a leader receives from each rank of its node. */
+/* How a leader receives a block from each rank of its node. */
 struct gather_ctx {
     struct coll_call *within;
     char *buffer;
@@ -82,7 +82,7 @@ static int gather_to_leader(const struct nodes *nodes, const struct typed_buf *s
     return end_within(&within);
 }
 
-/* What a rank reads in its leader's buffer, or in a record. */
+/* How a rank reads blocks in its leader's buffer, or in a record. */
 struct read_ctx {
     struct coll_call *within; /* with the error and, for the leader, own_part */
     const struct nodes *nodes;
