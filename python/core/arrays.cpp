@@ -1,8 +1,7 @@
 // python/core/arrays.cpp: exported arrays, and views of other members' arrays (onespace/array.h).
 //
-// Element types are text here; python/onespace/arrays.py converts from and to NumPy's.
-#include "errors.hpp"
-#include "parts.hpp"
+// Element types are text here; python/onespace/arrays.py converts them from and to NumPy's dtypes.
+#include "module.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -19,14 +18,13 @@
 namespace
 {
 
-// Not "quoted", which finds that of <iomanip> where some header includes it.
 std::string in_quotes(const std::string &name)
 {
     return "'" + name + "'";
 }
 
 // An array of this member under a name. Memory that others may still read is never freed, not even
-// by ~Export: while it is held, an owner's memory stays mapped beyond the owner's end.
+// by ~Export: held memory stays mapped after its owner's end.
 class Export
 {
   public:
@@ -36,14 +34,14 @@ class Export
            const std::string &type, bool read_only, nb::object base)
         : name(name)
     {
-        (void)errors::c_text(name, "the name of an array");
+        (void)errors::c_string(name, "the name of an array");
         if (shape.size() > ONESPACE_ARRAY_DIMENSIONS || strides.size() != shape.size())
-            errors::fail_with(PyExc_ValueError,
-                              "array " + in_quotes(name) + " has too many dimensions");
+            errors::raise(PyExc_ValueError,
+                          "array " + in_quotes(name) + " has too many dimensions");
         if (type.size() >= ONESPACE_ARRAY_TYPE_MAX)
-            errors::fail_with(PyExc_ValueError, "array " + in_quotes(name) +
-                                                    " has elements of too many fields: "
-                                                    "export some of them by themselves");
+            errors::raise(PyExc_ValueError, "array " + in_quotes(name) +
+                                                " has elements with too many fields: "
+                                                "export fewer of them at a time");
         array = static_cast<onespace_array *>(std::calloc(1, sizeof(*array) + type.size() + 1));
         if (!array)
             throw std::bad_alloc();
@@ -59,20 +57,20 @@ class Export
         std::copy(strides.begin(), strides.end(), array->strides);
         std::memcpy(array->type, type.c_str(), type.size() + 1);
         publish();
-        kept = base.release().ptr();
+        base_object = base.release().ptr();
     }
     Export(const Export &) = delete;
     Export &operator=(const Export &) = delete;
 
-    void take_back()
+    void unexport()
     {
         int result = onespace_array_unexport(name.c_str(), array);
         if (result < 0)
-            errors::fail(result, "array " + in_quotes(name) +
-                                     " cannot be taken back: " + std::strerror(-result));
-        is_taken_back = true;
+            errors::raise_errno(result, "array " + in_quotes(name) +
+                                            " cannot be withdrawn: " + std::strerror(-result));
+        is_unexported = true;
     }
-    // Ids of the members that view it, one per view.
+    // The ids of the members that view the array, one per view.
     std::vector<int> users() const
     {
         std::vector<int> ids(ONESPACE_ARRAY_VIEWS);
@@ -80,15 +78,15 @@ class Export
         ids.resize(static_cast<size_t>(count));
         return ids;
     }
-    // Releases the array if it was withdrawn and has no views; true if released.
-    bool settle()
+    // Frees the array if it was withdrawn and has no views. Returns whether it is freed.
+    bool free_if_unused()
     {
         if (!array)
             return true;
-        if (!is_taken_back || onespace_array_users(array, nullptr, 0) > 0)
+        if (!is_unexported || onespace_array_users(array, nullptr, 0) > 0)
             return false;
         std::free(std::exchange(array, nullptr));
-        Py_XDECREF(std::exchange(kept, nullptr));
+        Py_XDECREF(std::exchange(base_object, nullptr));
         return true;
     }
 
@@ -101,24 +99,24 @@ class Export
         std::free(std::exchange(array, nullptr));
         std::string what = "array " + in_quotes(name);
         if (result == -EPROTO)
-            errors::fail_with(PyExc_ValueError,
-                              what + " says that it has more elements than its memory holds");
+            errors::raise(PyExc_ValueError,
+                          what + " says that it has more elements than its memory holds");
         if (result == -EEXIST)
-            errors::fail(result,
-                         what +
-                             " is exported already: close that export first, or take another name");
+            errors::raise_errno(
+                result,
+                what + " is exported already: close that export first, or use another name");
         if (result == -ENAMETOOLONG)
-            errors::fail(result, what + " has too long a name: give one of at most " +
-                                     std::to_string(ONESPACE_ARRAY_NAME_MAX) + " bytes");
+            errors::raise_errno(result, what + " has too long a name: give one of at most " +
+                                            std::to_string(ONESPACE_ARRAY_NAME_MAX) + " bytes");
         if (result == -EINVAL)
-            errors::fail_with(PyExc_ValueError, "an array needs a name that is not empty");
-        errors::fail(result, what + " cannot be exported: " + std::strerror(-result));
+            errors::raise(PyExc_ValueError, "an array needs a name that is not empty");
+        errors::raise_errno(result, what + " cannot be exported: " + std::strerror(-result));
     }
 
     std::string name;
     onespace_array *array = nullptr;
-    PyObject *kept = nullptr; // the owner of the elements
-    bool is_taken_back = false;
+    PyObject *base_object = nullptr; // owns the elements
+    bool is_unexported = false;
 };
 
 // A view of another member's array: a buffer of the elements' memory. Holds the owner's memory
@@ -129,20 +127,20 @@ class View
     View(int owner, const std::string &name, std::optional<double> timeout, bool read_only)
         : owner(owner), name(name)
     {
-        const char *text = errors::c_text(this->name, "the name of an array");
+        const char *text = errors::c_string(this->name, "the name of an array");
         int result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
             return onespace_array_view(owner, text, &array, ms);
         });
         if (result < 0)
-            explain(result);
+            raise_view_error(result);
         this->read_only = read_only || (array->flags & ONESPACE_ARRAY_READ_ONLY);
         low = array->low;
         bytes = array->bytes;
         if (bytes > 0 && (!is_mapped(low) || !is_mapped(low + bytes - 1))) {
             release();
-            errors::fail_with(PyExc_ValueError,
-                              told() + " lies about its memory: it is not there. The program "
-                                       "that exports it is wrong");
+            errors::raise(PyExc_ValueError,
+                          description() + " lies about its memory, which is not mapped: fix the "
+                                          "program that exports it");
         }
     }
     View(const View &) = delete;
@@ -152,7 +150,7 @@ class View
         release();
     }
 
-    // Precondition: no buffer of it is in use: see View.close in arrays.py.
+    // Precondition: no buffer of the view is in use (View.close in arrays.py).
     void close()
     {
         release();
@@ -168,7 +166,7 @@ class View
     const onespace_array &described() const
     {
         if (!array)
-            errors::fail_with(PyExc_ValueError, told() + ": this view is closed");
+            errors::raise(PyExc_ValueError, description() + ": this view is closed");
         return *array;
     }
     nb::tuple shape() const
@@ -182,7 +180,7 @@ class View
     int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
     {
         if (!array) {
-            PyErr_SetString(PyExc_ValueError, (told() + ": this view is closed").c_str());
+            PyErr_SetString(PyExc_ValueError, (description() + ": this view is closed").c_str());
             return -1;
         }
         return PyBuffer_FillInfo(buffer, self, reinterpret_cast<void *>(low),
@@ -195,7 +193,7 @@ class View
     uint64_t low = 0, bytes = 0;
 
   private:
-    std::string told() const
+    std::string description() const
     {
         return "array " + in_quotes(name) + " of " +
                (owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner));
@@ -214,35 +212,39 @@ class View
     }
     void release()
     {
-        if (array) // fails only in forked children, which hold nothing
+        if (array) // fails only in forked children, which have no holds
             (void)onespace_array_release(owner, std::exchange(array, nullptr));
     }
-    [[noreturn]] void explain(int result) const
+    [[noreturn]] void raise_view_error(int result) const
     {
         const std::string who =
             owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner);
         if (result == -ETIMEDOUT || result == -ENOENT)
-            errors::fail(-ETIMEDOUT, who + " has not exported an array " + in_quotes(name) +
-                                         " in time: check the name, or wait longer");
+            errors::raise_errno(-ETIMEDOUT, who + " has not exported an array " + in_quotes(name) +
+                                                " in time: check the name, or wait longer");
         if (result == -EOWNERDEAD || result == -ESRCH)
-            errors::fail(-EOWNERDEAD, told() + " cannot be had: its owner has ended");
+            errors::raise_errno(-EOWNERDEAD,
+                                description() + " cannot be imported: its owner has ended");
         if (result == -EDEADLK)
-            errors::fail_with(PyExc_LookupError,
-                              "this member itself has not exported an array " + in_quotes(name));
+            errors::raise(PyExc_LookupError,
+                          "this member itself has not exported an array " + in_quotes(name));
         if (result == -EPROTO)
-            errors::fail_with(PyExc_ValueError,
-                              told() + " lies about its shape, or was not exported as an array: "
-                                       "the program that exports it is wrong");
+            errors::raise(PyExc_ValueError,
+                          description() + " lies about its shape, or was not exported as an array: "
+                                          "fix the program that exports it");
         if (result == -EPERM)
-            errors::fail(result,
-                         told() +
-                             " cannot be had by a forked child: import it in the parent, or start "
-                             "children with onespace.spawn");
+            errors::raise_errno(
+                result,
+                description() +
+                    " cannot be imported by a forked child: import it in the parent, or start "
+                    "children with onespace.spawn");
         if (result == -ENOSPC)
-            errors::fail(result, told() + " has as many views as an array can have: close some");
+            errors::raise_errno(result,
+                                description() + " has the maximum number of views: close some");
         if (result == -EINVAL)
-            errors::fail_with(PyExc_ValueError, "an array needs a name that is not empty");
-        errors::fail(result, told() + " cannot be had: " + std::strerror(-result));
+            errors::raise(PyExc_ValueError, "an array needs a name that is not empty");
+        errors::raise_errno(result,
+                            description() + " cannot be imported: " + std::strerror(-result));
     }
 
     onespace_array *array = nullptr;
@@ -278,9 +280,9 @@ void add_arrays(nb::module_ &module)
              nb::arg("name"), nb::arg("address"), nb::arg("low"), nb::arg("bytes"),
              nb::arg("item_size"), nb::arg("shape"), nb::arg("strides"), nb::arg("kind"),
              nb::arg("order"), nb::arg("type"), nb::arg("read_only"), nb::arg("base").none())
-        .def("take_back", &Export::take_back)
+        .def("unexport", &Export::unexport)
         .def("users", &Export::users)
-        .def("settle", &Export::settle);
+        .def("free_if_unused", &Export::free_if_unused);
     nb::class_<View>(module, "View", nb::type_slots(view_slots))
         .def(nb::init<int, const std::string &, std::optional<double>, bool>(), nb::arg("owner"),
              nb::arg("name"), nb::arg("timeout").none(), nb::arg("read_only"))

@@ -1,6 +1,5 @@
 // python/core/tasks.cpp: membership, spawn, wait, signals and the barrier.
-#include "errors.hpp"
-#include "parts.hpp"
+#include "module.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -30,12 +29,12 @@ int init()
 {
     int id = onespace_init();
     if (id == -EPERM)
-        errors::fail(id,
-                     "this process is a forked child of a member of a space, and no member itself: "
-                     "use onespace in the parent, or start children with onespace.spawn");
+        errors::raise_errno(
+            id, "this process is a forked child of a member of a space, and no member itself: "
+                "use onespace in the parent, or start children with onespace.spawn");
     if (id < 0)
-        errors::fail(id, "cannot make a space: " + reason(id) +
-                             ": `onespace doctor` says what is missing");
+        errors::raise_errno(id, "cannot make a space: " + reason(id) +
+                                    ": `onespace doctor` says what is missing");
     return id;
 }
 
@@ -43,13 +42,13 @@ std::vector<char *> pointers(const Strings &strings, const char *what)
 {
     std::vector<char *> result;
     for (const std::string &text : strings)
-        result.push_back(const_cast<char *>(errors::c_text(text, what)));
+        result.push_back(const_cast<char *>(errors::c_string(text, what)));
     result.push_back(nullptr);
     return result;
 }
 
-// The signals that the caller ignores, except those that Python itself ignores and other programs
-// do not expect to be: like subprocess (restore_signals).
+// The signals that the caller ignores, except those that only Python ignores: as subprocess does
+// with restore_signals.
 sigset_t ignored_signals()
 {
     sigset_t set;
@@ -63,14 +62,13 @@ sigset_t ignored_signals()
     return set;
 }
 
-struct Affinity { // of any number of CPUs
+struct Affinity { // a CPU set of any size
     std::vector<cpu_set_t> sets;
     explicit Affinity(const std::vector<int> &cpus)
     {
         for (int number : cpus) {
             if (number < 0 || number > 65535)
-                errors::fail_with(PyExc_ValueError,
-                                  "cpus: there is no CPU " + std::to_string(number));
+                errors::raise(PyExc_ValueError, "cpus: there is no CPU " + std::to_string(number));
             size_t needed = static_cast<size_t>(number) / CPU_SETSIZE + 1;
             if (sets.size() < needed)
                 sets.resize(needed, cpu_set_t{});
@@ -106,7 +104,7 @@ int spawn(const std::string &file, const Strings &arguments,
         attr.cpus_size = affinity.sets.size() * sizeof(cpu_set_t);
     }
     static const Strings none;
-    const char *path = errors::c_text(file, "the program's name");
+    const char *path = errors::c_string(file, "the program's name");
     std::vector<char *> argv = pointers(arguments, "an argument"),
                         envp = pointers(environment ? *environment : none,
                                         "a variable of the environment");
@@ -116,12 +114,12 @@ int spawn(const std::string &file, const Strings &arguments,
         id = onespace_spawn(path, argv.data(), environment ? envp.data() : nullptr, &attr);
     }
     if (id < 0)
-        errors::fail(id, *message ? message : file + ": cannot be started: " + reason(id));
+        errors::raise_errno(id, *message ? message : file + ": cannot be started: " + reason(id));
     return id;
 }
 
-// (id, status as from waitpid, seconds in user mode, seconds in the kernel), or None if the time is
-// over.
+// (id, status as from waitpid, seconds in user mode, seconds in the kernel), or None after the
+// timeout.
 nb::object wait(int id, std::optional<double> timeout)
 {
     struct onespace_status status = {};
@@ -131,11 +129,12 @@ nb::object wait(int id, std::optional<double> timeout)
     if (result == -ETIMEDOUT)
         return nb::none();
     if (result == -ECHILD)
-        errors::fail(result,
-                     "task " + std::to_string(id) +
-                         " was not started by this program, or its status was asked for before");
+        errors::raise_errno(
+            result, "task " + std::to_string(id) +
+                        " was not started by this program, or its status was already requested");
     if (result < 0)
-        errors::fail(result, "cannot wait for task " + std::to_string(id) + ": " + reason(result));
+        errors::raise_errno(result,
+                            "cannot wait for task " + std::to_string(id) + ": " + reason(result));
     return nb::make_tuple(result, status.status, static_cast<double>(status.user_us) * 1e-6,
                           static_cast<double>(status.system_us) * 1e-6);
 }
@@ -145,16 +144,16 @@ void kill_task(int id, int number)
     init();
     int result = onespace_kill(id, number);
     if (result < 0)
-        errors::fail(result, "cannot signal task " + std::to_string(id) + ": " + reason(result));
+        errors::raise_errno(result,
+                            "cannot signal task " + std::to_string(id) + ": " + reason(result));
 }
 
 int numbered(int result, const char *what)
 {
     if (result == -ENOENT)
-        errors::fail_with(PyExc_LookupError,
-                          std::string("this member has no ") + what +
-                              ": start it with `onespace run -n N`, under an MPI "
-                              "launcher, or with spawn(..., number=, ntasks=)");
+        errors::raise(PyExc_LookupError, std::string("this member has no ") + what +
+                                             ": start it with `onespace run -n N`, under an MPI "
+                                             "launcher, or with spawn(..., number=, ntasks=)");
     return result;
 }
 
@@ -164,12 +163,12 @@ int task_of_number(int number)
     int id = onespace_task(number);
     std::string name = "task number " + std::to_string(number);
     if (id == -EINVAL || id == -ESRCH)
-        errors::fail_with(PyExc_LookupError,
-                          name + (id == -EINVAL
-                                      ? " does not exist among those that were started together"
-                                      : " has not been started yet"));
+        errors::raise(PyExc_LookupError,
+                      name + (id == -EINVAL
+                                  ? " does not exist among those that were started together"
+                                  : " has not been started yet"));
     if (id < 0)
-        errors::fail(id, name + " has ended");
+        errors::raise_errno(id, name + " has ended");
     return id;
 }
 
@@ -178,7 +177,7 @@ int spawner()
     init();
     int id = onespace_spawner(nullptr);
     if (id == -ENOENT)
-        errors::fail_with(PyExc_LookupError, "the root of a space was spawned by no member");
+        errors::raise(PyExc_LookupError, "the root of a space was spawned by no member");
     return id;
 }
 
@@ -189,16 +188,16 @@ void barrier(std::optional<double> timeout)
         errors::wait_for(errors::Deadline(timeout), [](int ms) { return onespace_barrier(ms); });
     numbered(result, "place in a barrier");
     if (result == -ETIMEDOUT)
-        errors::fail(result,
-                     "not all tasks that were started together reached the barrier in time");
+        errors::raise_errno(result,
+                            "not all tasks that were started together reached the barrier in time");
     if (result < 0)
-        errors::fail(result,
-                     "the barrier cannot be completed: a task that was started together with this "
-                     "one has ended");
+        errors::raise_errno(
+            result, "the barrier cannot be completed: a task that was started together with this "
+                    "one has ended");
 }
 
-// What a Python argument of a call is in C: an integer, None, or the memory of what has the buffer
-// protocol, which stays where it is until the call is over.
+// A Python argument of a call as a C value: an integer, None (NULL), or the address of an object
+// with the buffer protocol, whose memory does not move during the call.
 class Argument
 {
   public:
@@ -212,16 +211,16 @@ class Argument
             value = overflow > 0 ? static_cast<intptr_t>(PyLong_AsUnsignedLongLong(given.ptr()))
                                  : static_cast<intptr_t>(number);
             if (overflow < 0 || PyErr_Occurred())
-                errors::fail_with(PyExc_OverflowError,
-                                  "an argument has more than 64 bits: pass it in memory");
+                errors::raise(PyExc_OverflowError,
+                              "an argument has more than 64 bits: pass it in memory");
         } else if (PyObject_GetBuffer(given.ptr(), &buffer, PyBUF_SIMPLE) == 0) {
             value = reinterpret_cast<intptr_t>(buffer.buf);
         } else {
             PyErr_Clear();
-            errors::fail_with(
+            errors::raise(
                 PyExc_TypeError,
                 std::string("an argument is of type ") + nb::inst_name(given).c_str() +
-                    ": give an integer, None, bytes, or what has a contiguous buffer");
+                    ": give an integer, None, bytes, or an object with a contiguous buffer");
         }
     }
     Argument(const Argument &) = delete;
@@ -242,23 +241,23 @@ long long call(int id, const std::string &name, const nb::args &given)
     intptr_t values[ONESPACE_CALL_ARGUMENTS] = {}, value = 0;
     init();
     if (given.size() > ONESPACE_CALL_ARGUMENTS)
-        errors::fail_with(PyExc_TypeError, name + " can have " +
-                                               std::to_string(ONESPACE_CALL_ARGUMENTS) +
-                                               " arguments at most");
-    for (nb::handle one : given) {
-        arguments.emplace_back(one);
+        errors::raise(PyExc_TypeError, name + " can have " +
+                                           std::to_string(ONESPACE_CALL_ARGUMENTS) +
+                                           " arguments at most");
+    for (nb::handle argument : given) {
+        arguments.emplace_back(argument);
         values[arguments.size() - 1] = arguments.back().value;
     }
-    const char *function = errors::c_text(name, "the name of a function");
+    const char *function = errors::c_string(name, "the name of a function");
     int result;
     {
         nb::gil_scoped_release unlocked;
         result = onespace_call_name(id, function, values, &value);
     }
     if (result == -ENOENT)
-        errors::fail_with(PyExc_LookupError, onespace_call_message());
+        errors::raise(PyExc_LookupError, onespace_call_message());
     if (result < 0)
-        errors::fail(result, onespace_call_message());
+        errors::raise_errno(result, onespace_call_message());
     return value;
 }
 
@@ -283,7 +282,7 @@ void add_tasks(nb::module_ &module)
         init();
         int result = onespace_call_serve();
         if (result < 0)
-            errors::fail(result, onespace_call_message());
+            errors::raise_errno(result, onespace_call_message());
     });
     module.def("barrier", barrier, nb::arg("timeout").none());
     module.def("version", onespace_version);

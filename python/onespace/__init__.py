@@ -16,9 +16,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 from . import _core
-from ._errors import OwnerEnded
 from .tasks import (
     ROOT,
+    OwnerEnded,
     Task,
     barrier,
     call,
@@ -38,30 +38,30 @@ if TYPE_CHECKING:
     from .mesh import Mesh
     from .pools.executor import Executor
     from .pools.pool import Pool
-    from .pools.program import worker_number
+    from .pools.worker_main import worker_number
 
 __version__: str = _core.version()
 __all__ = ["Consumer", "Executor", "Export", "Mesh", "Output", "OwnerEnded", "Pool", "Producer", "ROOT", "Step", "Task",
            "View", "attach", "barrier", "call", "export", "exports", "import_array", "init", "ntasks", "number",
            "serve_calls", "spawn", "spawn_python", "spawner", "task_of_number", "worker_number"]
 
-# Imported when they are first used: NumPy takes longer to load than an interpreter to start, and workers of a pool, or
-# programs that only spawn others, may not need it.
-_LATER = {name: module for module, names in {
+# Imported at first use: loading NumPy takes longer than starting an interpreter, and workers of a pool, or programs
+# that only spawn others, may not need it.
+_LAZY_MODULES = {name: module for module, names in {
     "arrays": ("Export", "View", "attach", "export", "exports", "import_array"),
     "channels": ("Consumer", "Output", "Producer", "Step"),
     "mesh": ("Mesh",),
     "pools.executor": ("Executor",),
     "pools.pool": ("Pool",),
-    "pools.program": ("worker_number",)}.items() for name in names}
+    "pools.worker_main": ("worker_number",)}.items() for name in names}
 
 
 def __getattr__(name: str):
     if name in ("arrays", "channels", "mesh"):  # modules
         return importlib.import_module(f".{name}", __name__)
-    if name not in _LATER:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    value = getattr(importlib.import_module(f".{_LAZY_MODULES[name]}", __name__), name)
     globals()[name] = value
     return value
 

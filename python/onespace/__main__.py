@@ -7,10 +7,10 @@ import sys
 
 
 def main() -> None:
-    """Become the command, with the same arguments."""
+    """Execute the command with the same arguments."""
     command = os.path.join(os.path.dirname(os.path.realpath(__file__)), "bin", "onespace")
     if not os.access(command, os.X_OK):  # in a build tree
-        command = next((found for found in (shutil.which("onespace"),) if found), command)
+        command = shutil.which("onespace") or command
     try:
         os.execv(command, ["onespace", *sys.argv[1:]])
     except OSError as error:

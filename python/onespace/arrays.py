@@ -1,8 +1,7 @@
 """NumPy arrays that tasks share without a copy.
 
-The owner exports an array under a name, others import it by owner and name, and both then use the same memory. Its
-description (type, shape, strides, byte order) is in a structure that C programs can read and write, too:
-include/onespace/array.h."""
+The owner exports an array under a name, other members import it by owner and name, and both then use the same memory.
+C programs can read and write its description (type, shape, strides, byte order): include/onespace/array.h."""
 from __future__ import annotations
 
 import ast
@@ -18,21 +17,21 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _core
-from ._errors import OwnerEnded
+from .tasks import OwnerEnded
 
 Owner = Union[int, SupportsIndex]
 
 _lock = threading.Lock()
-_live: dict[str, Export] = {}
-_leaving: list[Export] = []  # closed, but still viewed by others
-_types: dict[str, np.dtype] = {}
-_PLAIN = re.compile(r"'([<>|=]?[a-zA-Z?]\d*(?:\[\w+\])?)'")
+_exports: dict[str, Export] = {}
+_closed_exports: list[Export] = []  # still viewed by other members
+_dtypes: dict[str, np.dtype] = {}
+_PLAIN_DTYPE = re.compile(r"'([<>|=]?[a-zA-Z?]\d*(?:\[\w+\])?)'")
 
 
-def _type_text(dtype: np.dtype, name: str) -> str:
-    """The dtype as text, from which an equal one can be reconstructed."""
+def _dtype_text(dtype: np.dtype, name: str) -> str:
+    """A text from which _dtype_of reconstructs an equal dtype."""
     if dtype.hasobject:
-        raise TypeError(f"array {name!r} holds Python objects (dtype {dtype}), which belong to this interpreter alone: "
+        raise TypeError(f"array {name!r} holds Python objects (dtype {dtype}), which only this interpreter can use: "
                         "convert it to numbers or to text of fixed length (astype)")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a dtype's metadata is dropped
@@ -47,22 +46,22 @@ def _type_text(dtype: np.dtype, name: str) -> str:
     return repr(description)
 
 
-def _type_of(text: str) -> np.dtype:
-    dtype = _types.get(text)
+def _dtype_of(text: str) -> np.dtype:
+    dtype = _dtypes.get(text)
     if dtype is None:
-        # A plain type is just quoted text: skipping Python's parser halves the time of the first import.
-        plain = _PLAIN.fullmatch(text)
+        # Parsing a plain type without Python's parser halves the time of the first import.
+        plain = _PLAIN_DTYPE.fullmatch(text)
         dtype = np.dtype(plain[1]) if plain else np.lib.format.descr_to_dtype(ast.literal_eval(text))
         if dtype.hasobject:
             raise TypeError(text)
-        _types[text] = dtype
+        _dtypes[text] = dtype
     return dtype
 
 
 def _as_array(data: Any, name: str) -> np.ndarray:
-    """The NumPy array of the same memory."""
+    """A NumPy array of the same memory."""
     if isinstance(data, np.ma.MaskedArray):
-        raise TypeError(f"array {name!r} is masked, and its mask is memory of its own: export .data and .mask")
+        raise TypeError(f"array {name!r} is masked, and its mask is separate memory: export .data and .mask")
     if isinstance(data, (np.ndarray, np.generic)) or hasattr(data, "__array_interface__"):
         array = np.asarray(data)
         if not isinstance(data, np.generic):
@@ -78,8 +77,8 @@ def _as_array(data: Any, name: str) -> np.ndarray:
                     "array first (numpy.asarray)")
 
 
-def _bounds(array: np.ndarray) -> tuple[int, int]:
-    """The addresses of the first byte of its elements and of the one after the last."""
+def memory_range(array: np.ndarray) -> tuple[int, int]:
+    """The addresses of the first byte of the elements and of the byte after the last."""
     low = high = array.__array_interface__["data"][0]
     if array.size == 0:
         return low, low
@@ -91,27 +90,27 @@ def _bounds(array: np.ndarray) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
-def _base(array: np.ndarray) -> np.ndarray:
-    """The array that this one is a view of, or itself."""
+def _base_array(array: np.ndarray) -> np.ndarray:
+    """The array whose memory this array is a view of, or the array itself."""
     while True:
-        under = array.base
-        if under is not None and not isinstance(under, np.ndarray):
-            under = getattr(under, "base", None)  # as_strided inserts an object of its own
-        if not isinstance(under, np.ndarray):
+        base = array.base
+        if base is not None and not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # as_strided inserts another object
+        if not isinstance(base, np.ndarray):
             return array
-        array = under
+        array = base
 
 
 def _check_extent(array: np.ndarray, low: int, high: int, name: str) -> None:
-    """Checks that it is within the memory of the array it is a view of, as far as NumPy knows that one."""
-    base = _base(array)
-    owned = _bounds(base)
+    """Check that the array is within the memory of its base array, as far as NumPy knows it."""
+    base = _base_array(array)
+    owned = memory_range(base)
     if base is not array and low != high and not (owned[0] <= low and high <= owned[1]):
         raise ValueError(f"array {name!r} lies about its shape {array.shape} and strides {array.strides}: they reach "
                          f"outside the {owned[1] - owned[0]} bytes of the array that it is a view of")
     owner = _core.owner_of(low) if low != high else 0
     if low != high and (owner is None or _core.owner_of(high - 1) is None):
-        raise ValueError(f"array {name!r} lies about its shape {array.shape}: its memory is not there")
+        raise ValueError(f"array {name!r} lies about its shape {array.shape}: its memory is not mapped")
     if owner not in (_core.ROOT, _core.init()):
         raise ValueError(f"array {name!r} is memory of task {owner}: let that task export it")
 
@@ -120,7 +119,7 @@ class Export:
     """An array published under a name, from export() until close(). A context manager."""
 
     def __init__(self, name: str, array: np.ndarray, read_only: bool):
-        low, high = _bounds(array)
+        low, high = memory_range(array)
         _check_extent(array, low, high, name)
         dtype = array.dtype
         order = {"=": "<", "|": "|"}.get(dtype.byteorder, dtype.byteorder)
@@ -128,26 +127,26 @@ class Export:
         self.array: np.ndarray = array
         """The exported array."""
         self._core = _core.Export(name, array.__array_interface__["data"][0], low, high - low, dtype.itemsize,
-                                  array.shape, array.strides, dtype.kind, order, _type_text(dtype, name),
+                                  array.shape, array.strides, dtype.kind, order, _dtype_text(dtype, name),
                                   read_only or not array.flags.writeable, array)
 
     @property
     def users(self) -> list[int]:
-        """Ids of the members that view it, one per view."""
+        """The ids of the members that view the array, one per view."""
         return self._core.users()
 
     def close(self) -> None:
-        """Withdraw the name. Existing views stay valid: the array is kept until the last of them is gone."""
+        """Withdraw the name. Existing views stay valid: the array is kept until the last view is closed."""
         with _lock:
-            if _live.get(self.name) is self:
-                self._core.take_back()
-                del _live[self.name]
-                _leaving.append(self)
-        _sweep()
+            if _exports.get(self.name) is self:
+                self._core.unexport()
+                del _exports[self.name]
+                _closed_exports.append(self)
+        _free_unused()
 
     def wait_unused(self, timeout: float | None = None) -> None:
-        """Close, and wait until there are no views: from then on only this program sees what is written to the array.
-        TimeoutError: there are still views; the message says whose."""
+        """Close, and wait until there are no views: afterwards no other member sees writes to the array.
+        TimeoutError: there are still views; the message names their tasks."""
         self.close()
         end = None if timeout is None else time.monotonic() + timeout
         pause = 1e-5
@@ -158,7 +157,7 @@ class Export:
                                    ": delete the arrays that were imported there")
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
-        _sweep()
+        _free_unused()
 
     def __enter__(self) -> Export:
         return self
@@ -170,41 +169,41 @@ class Export:
         return f"<onespace.Export {self.name!r}, {self.array.dtype} {self.array.shape}>"
 
 
-def _sweep() -> None:
-    """Releases closed exports that have no views any more."""
+def _free_unused() -> None:
+    """Free closed exports without views."""
     with _lock:
-        _leaving[:] = [export for export in _leaving if not export._core.settle()]
+        _closed_exports[:] = [export for export in _closed_exports if not export._core.free_if_unused()]
 
 
 def export(name: str, data: Any, *, read_only: bool = False) -> Export:
     """Publish an array under a name that others import it by. Nothing is copied.
 
-    data: a NumPy array of any layout and any type without Python objects, or anything with the buffer protocol
-    (bytearray, array.array, mmap…) or DLPack. read_only: others get it read-only, as they do when it is read-only
-    itself; within one address space that is a convention, it is not enforced.
+    data: a NumPy array of any layout and any type without Python objects, or an object with the buffer protocol
+    (bytearray, array.array, mmap…) or DLPack. read_only: other members get the array read-only, as they do if it is
+    read-only itself. Within one address space this is a convention, which is not enforced.
 
-    The array is kept alive until the export is closed and there are no views any more. The programs must order writes
-    and reads themselves: by a barrier, a message, a channel.
+    The array is kept alive until the export is closed and has no views. The programs must order writes and reads
+    themselves: by a barrier, a message or a channel.
 
     TypeError: elements are Python objects, or there is no memory to share. ValueError: the array is inconsistent.
     FileExistsError: the name is in use."""
     _core.init()
-    _sweep()
+    _free_unused()
     new = Export(name, _as_array(data, name), read_only)
     with _lock:
-        _live[name] = new
+        _exports[name] = new
     return new
 
 
 def exports() -> dict[str, Export]:
     """The arrays that this program exports, by name."""
     with _lock:
-        return dict(_live)
+        return dict(_exports)
 
 
 class View:
-    """An array of another member, without a copy; from attach(). It and the arrays made from it hold the owner's
-    memory, even after the owner has ended. A context manager."""
+    """An array of another member, not copied, from attach(). The view and arrays made from it hold the owner's memory,
+    even after the owner has ended. A context manager."""
 
     __slots__ = ("_core", "_array")
 
@@ -223,7 +222,7 @@ class View:
 
     @property
     def ended(self) -> bool:
-        """True if the owner has ended: the array does not change any more."""
+        """Whether the owner has ended: the array then does not change any more."""
         return self._core.ended
 
     @property
@@ -231,7 +230,7 @@ class View:
         """The array. OwnerEnded: its owner has ended; `remains` still gives access."""
         if self._core.ended:
             raise OwnerEnded(130, f"array {self.name!r}: its owner, task {self.owner}, has ended: use .remains for "
-                                  "what it left")
+                                  "the data that it left")
         return self.remains
 
     @property
@@ -244,10 +243,10 @@ class View:
     def close(self) -> None:
         """Release the view. BufferError: arrays made from it are still in use."""
         self._array = None
-        if sys.getrefcount(self._core) > 2:  # ours, and the call's argument
-            self._array = _make(self._core)
+        if sys.getrefcount(self._core) > 2:  # the attribute, and the argument of getrefcount
+            self._array = _array_of(self._core)
             raise BufferError(f"array {self.name!r} of task {self.owner} is still in use here: delete the arrays that "
-                              "were made of this view first")
+                              "were made from this view first")
         self._core.close()
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
@@ -277,39 +276,39 @@ class View:
         return f"<onespace.View of {self.name!r} of task {self.owner}{', which has ended' if self.ended else ''}>"
 
 
-def _make(core: _core.View) -> np.ndarray:
+def _array_of(core: _core.View) -> np.ndarray:
     try:
-        dtype = _type_of(core.type)
+        dtype = _dtype_of(core.type)
         if dtype.itemsize != core.item_size:
             raise ValueError(f"its elements have {core.item_size} bytes")
         return np.ndarray(core.shape, dtype, core, core.offset, core.strides)
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError) as error:
         raise ValueError(f"array {core.name!r} of task {core.owner} lies about its type or shape ({core.type[:80]}): "
-                         f"the program that exports it is wrong: {error}") from None
+                         f"fix the program that exports it: {error}") from None
 
 
 def attach(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTypeLike | None = None,
            shape: Sequence[int] | None = None, read_only: bool = False) -> View:
-    """A view of the array that a member exports under a name; waits until it does.
+    """A view of the array that a member exports under a name; waits until the name exists.
 
     owner: a Task, an id, or ROOT. dtype, shape: required type and shape. read_only: make the array read-only here.
 
-    TimeoutError: there is no such array. OwnerEnded: its owner has ended. TypeError, ValueError: its type or shape is
-    not the required one."""
+    TimeoutError: there is no such array. OwnerEnded: its owner has ended. TypeError, ValueError: its type or shape
+    differs from the required one."""
     _core.init()
     core = _core.View(owner.__index__(), name, timeout, read_only)
-    array = _make(core)
+    array = _array_of(core)
     if dtype is not None and array.dtype != np.dtype(dtype):
         raise TypeError(f"array {name!r} of task {core.owner} is of type {array.dtype}, not {np.dtype(dtype)} as "
-                        "asked: "
-                        f"ask for {array.dtype}, or convert with astype")
+                        f"requested: request {array.dtype}, or convert with astype")
     if shape is not None and array.shape != tuple(shape):
-        raise ValueError(f"array {name!r} of task {core.owner} has shape {array.shape}, not {tuple(shape)} as asked")
+        raise ValueError(f"array {name!r} of task {core.owner} has shape {array.shape}, not {tuple(shape)} as "
+                         "requested")
     return View(core, array)
 
 
 def import_array(owner: Owner, name: str, *, timeout: float | None = None, dtype: DTypeLike | None = None,
                  shape: Sequence[int] | None = None, read_only: bool = False) -> np.ndarray:
-    """The array that a member exports under a name, without a copy: attach(...).array. It holds the owner's memory
-    until it and all arrays made from it are collected."""
+    """The array that a member exports under a name, not copied: attach(...).array. It holds the owner's memory until it
+    and all arrays made from it are collected."""
     return attach(owner, name, timeout=timeout, dtype=dtype, shape=shape, read_only=read_only).remains

@@ -1,6 +1,6 @@
-"""Channels: a simulation hands the arrays of its steps, in place, to analyses that run alongside.
+"""Channels: a simulation passes the arrays of its steps, in place, to analyses that run at the same time.
 
-The same as onespace/insitu.h in C, and either end may be a C program; see docs/insitu.md."""
+Either end may be a C program that uses onespace/insitu.h; see docs/insitu.md."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ Step = _core.Step
 
 
 class Output:
-    """A step of a Producer while it is filled, from Producer.step; published at the end of its block.
+    """A step from Producer.step while it is filled; published at the end of its block.
 
-    False if the channel's policy is "skip" and consumers still need the arrays: then they must not be written to, and
-    nothing is published."""
+    False if the channel's policy is "skip" and consumers still need the arrays: then do not write to them; nothing is
+    published."""
 
     __slots__ = ("_channel", "_begun", "number")
 
@@ -32,8 +32,9 @@ class Output:
 
     def put(self, name: str, array: Any, *, units: str = "", global_shape: Sequence[int] | None = None,
             offset: Sequence[int] | None = None) -> None:
-        """Add an array of numbers, of 1 to 4 dimensions; it is not copied, and kept alive while it is read. units: in
-        UDUNITS notation. global_shape, offset: the array of all ranks it is a part of, and where the part begins."""
+        """Add an array of numbers with 1 to 4 dimensions. It is not copied, and is kept alive while consumers read it.
+        units: in UDUNITS notation. global_shape, offset: the shape of the array of all ranks, and the coordinates at
+        which this part begins."""
         self._channel.put(name, array, units, global_shape, offset)
 
     def attribute(self, name: str, value: int | float | str) -> None:
@@ -51,10 +52,10 @@ class Output:
 class Producer(_core.Producer):
     """The end of a channel that publishes steps. A context manager.
 
-    policy: what step() does while a consumer still needs the arrays to be reused: "wait", "skip" (the step is not
-    published) or "copy" (consumers get copies). depth: number of sets of arrays that are cycled through, or of copies.
-    rank, ranks: this program's number among those that produce together, and their number. consumers: the first step
-    waits for this many.
+    policy: what step() does while a consumer still needs the arrays that are reused next: "wait", "skip" (the step is
+    not published) or "copy" (consumers get copies). depth: the number of sets of arrays, which are used in turn, or of
+    copies. rank, ranks: this program's number among the programs that produce together, and their count. consumers: the
+    first step waits for this many.
 
     FileExistsError: a channel of that name exists."""
 
@@ -63,16 +64,16 @@ class Producer(_core.Producer):
         super().__init__(name, policy, depth, rank, ranks, consumers)
 
     def step(self, number: int, timeout: float | None = None) -> Output:
-        """Begin a step: the result is filled in a with block and published at the block's end. From here on this
-        program may write to the arrays that the step will publish; before, consumers may be reading them.
+        """Begin a step, which a with block fills and publishes at its end. From now on this program may write to the
+        arrays of the step; before, consumers may be reading them.
 
-        number: greater than the last. TimeoutError: consumers still need the arrays. OwnerEnded: another rank has died.
-        If the block fails, nothing is published, and the channel can then only be closed."""
+        number: greater than the last one. TimeoutError: consumers still need the arrays. OwnerEnded: another rank has
+        died. If the block raises an exception, nothing is published, and the channel can only be closed."""
         return Output(self, self.begin(number, timeout), number)
 
     def close(self, timeout: float | None = None) -> None:
-        """End the channel once consumers have taken and released the steps they are owed: then its arrays are this
-        program's own. TimeoutError: they have not; call close again."""
+        """End the channel after consumers have taken and released all steps; no consumer reads the arrays then.
+        TimeoutError: consumers still have steps; call close again."""
         super().close(timeout)
 
     def __enter__(self) -> Producer:
@@ -90,10 +91,11 @@ class Consumer(_core.Consumer):
     """The end of a channel that takes steps. A context manager, and an iterator over steps until the producer closes
     it.
 
-    every: take each published step; otherwise always the newest one. timeout: how long to wait for the channel.
+    every: take each published step; otherwise the newest one. timeout: how long to wait for the channel.
 
-    A step and its arrays are valid until the next one is requested. An array that is kept longer stays readable, but
-    the producer writes to it: copy what is needed later. The iteration raises OwnerEnded if a producer has died."""
+    A step and its arrays are valid until the next step is requested. An array that is kept longer stays readable, but
+    the producer writes to it: copy data that is needed later. The iteration raises OwnerEnded if a producer has
+    died."""
 
     def __init__(self, name: str, *, every: bool = False, timeout: float | None = None):
         super().__init__(name, every, timeout)

@@ -1,8 +1,8 @@
 """Write the steps of a channel to files: `onespace insitu dump`, or python3 -m onespace.dump in a task.
 
-HDF5, if h5py is installed: one file with a group for each step, in which arrays and attributes lie at the paths that
-their names are. NumPy's .npz: a file for each step. A global array is gathered from the parts of all ranks; other
-arrays of several ranks lie below rank-N/."""
+HDF5, if h5py is installed: one file with a group for each step, in which the names of arrays and attributes are their
+paths. NumPy's .npz: a file for each step. A global array is gathered from the parts of all ranks; other arrays of
+several ranks are below rank-N/."""
 from __future__ import annotations
 
 import argparse
@@ -17,17 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, _errors
+from . import _core
 from .channels import Consumer, Step
+from .tasks import OwnerEnded
 
 SUFFIXES = (".h5", ".hdf5", ".npz")
 
 
 class Failure(Exception):
-    """What cannot be done, and what to do instead."""
+    """A message for the user: the failure and the fix."""
 
 
-# ---- A step as copies, so that it can be released before they are written ----
+# ---- A copy of a step, so that the step can be released before the copy is written ----
 
 
 class Contents:
@@ -49,7 +50,7 @@ class Contents:
                 continue
             try:
                 at, array = name, None if whole is None else step.read(name, (0,) * len(whole), whole)
-            except LookupError:  # the ranks have no part of some of it
+            except LookupError:  # the parts do not cover the array
                 array = None
             if array is None:
                 at, array = prefix + name, np.array(step.get(name, rank), order="C")
@@ -57,7 +58,7 @@ class Contents:
             if info["units"]:
                 self.units[at] = info["units"]
         for name, value in step.attributes(rank).items():
-            if self.attributes.setdefault(name, value) != value:  # of several ranks, usually the same
+            if self.attributes.setdefault(name, value) != value:  # ranks usually agree
                 self.attributes[prefix + name] = value
 
 
@@ -65,7 +66,7 @@ class Contents:
 
 
 class Hdf5:
-    """One file, made with the first step and complete after each."""
+    """One file, created with the first step and complete after each step."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -74,14 +75,14 @@ class Hdf5:
     def write(self, step: Contents) -> None:
         if not self.file:
             import h5py
-            # Readers of NetCDF want to know in which order things were made.
+            # Readers of NetCDF use the order of creation.
             self.file = h5py.File(self.path, "x", track_order=True)
         group = self.file.create_group(f"step_{step.number:06}", track_order=True)
         group.attrs["step"] = step.number
         for name, array in step.arrays.items():
             path = name.strip("/")
             if not self._is_free(group, path):
-                raise Failure(f"step {step.number}: HDF5 cannot hold an array called {name!r} beside the others: give "
+                raise Failure(f"step {step.number}: HDF5 cannot store array {name!r} together with the others: give "
                               "--output NAME.npz")
             group[path] = array
             if name in step.units:
@@ -89,18 +90,18 @@ class Hdf5:
         for name, value in step.attributes.items():
             path = name.strip("/")
             if self._is_free(group, path):
-                group[path] = value  # as Conduit has it
-            else:  # an array is in the way
+                group[path] = value  # as in Conduit
+            else:  # the path is that of an array
                 group.attrs[name] = value
         self.file.flush()
 
     @staticmethod
     def _is_free(group: Any, path: str) -> bool:
-        """Whether something can be put there: nothing is, and what lies above it are groups."""
+        """Whether the path can be created: it does not exist, and its parents are groups."""
         parts = path.split("/")
-        above = ["/".join(parts[:i]) for i in range(1, len(parts))]
+        parents = ["/".join(parts[:i]) for i in range(1, len(parts))]
         return "" not in parts and path not in group and \
-            not any(name in group and not hasattr(group[name], "keys") for name in above)
+            not any(name in group and not hasattr(group[name], "keys") for name in parents)
 
     def close(self) -> None:
         if self.file:
@@ -108,7 +109,7 @@ class Hdf5:
 
 
 class Npz:
-    """A file for each step, NAME-STEP.npz; none is there in parts."""
+    """A file for each step, NAME-STEP.npz, which appears when it is complete."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -125,7 +126,7 @@ class Npz:
                 for name, value in members.items():
                     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, value, allow_pickle=False)
-            os.link(partial, final)  # unlike a rename, not over another
+            os.link(partial, final)  # unlike rename, does not replace a file
         finally:
             partial.unlink(missing_ok=True)
 
@@ -144,7 +145,7 @@ def has_h5py() -> bool:
 def choose_output(given: str | None, channel: str) -> Hdf5 | Npz:
     path = pathlib.Path(given or channel.replace("/", "_") + (".h5" if has_h5py() else ".npz"))
     if path.suffix not in SUFFIXES:
-        raise Failure(f"{path}: what kind of file is that? Give a name that ends in {', '.join(SUFFIXES)}")
+        raise Failure(f"{path}: unknown file type: give a name that ends in {', '.join(SUFFIXES)}")
     if path.suffix == ".npz":
         return Npz(path)
     if not has_h5py():
@@ -157,11 +158,11 @@ def choose_output(given: str | None, channel: str) -> Hdf5 | Npz:
 
 # ---- The command ----
 
-stopped: list[int] = []  # signals that came
+received_signals: list[int] = []
 
 
-def dump(name: str, output: Hdf5 | Npz, *, every: bool, most: int | None, wait: float) -> int:
-    """Until the producer closes the channel, or there were `most` steps. How many there were."""
+def dump(name: str, output: Hdf5 | Npz, *, every: bool, max_steps: int | None, wait: float) -> int:
+    """Write steps until the producer closes the channel, at most max_steps. Return their number."""
     count = 0
     with Consumer(name, every=every, timeout=wait) as channel:
         try:
@@ -170,9 +171,9 @@ def dump(name: str, output: Hdf5 | Npz, *, every: bool, most: int | None, wait: 
                 step.release()  # the producer does not wait for the file
                 output.write(contents)
                 count += 1
-                if stopped:  # in code that swallowed the exception
-                    sys.exit(128 + stopped[0])
-                if count == most:
+                if received_signals:  # library code swallowed the exception
+                    sys.exit(128 + received_signals[0])
+                if count == max_steps:
                     break
         finally:
             output.close()
@@ -180,8 +181,8 @@ def dump(name: str, output: Hdf5 | Npz, *, every: bool, most: int | None, wait: 
 
 
 def stop(number: int, frame: Any) -> None:
-    """By an exception, so that the file is closed."""
-    stopped.append(number)
+    """Exit by an exception, so that the file is closed."""
+    received_signals.append(number)
     sys.exit(128 + number)
 
 
@@ -196,15 +197,15 @@ def main(words: Sequence[str]) -> int | str:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, stop)
     try:
-        if _core.init() == 0:  # a root: nobody would ever make the channel
-            raise Failure("this is no task: run it by `onespace insitu dump`, or under `onespace run`")
+        if _core.init() == 0:  # a root, which has no producers in its space
+            raise Failure("this process is no task: use `onespace insitu dump`, or run it under `onespace run`")
         output = choose_output(args.output, args.channel)
-        count = dump(args.channel, output, every=args.every, most=args.count, wait=args.wait)
+        count = dump(args.channel, output, every=args.every, max_steps=args.count, wait=args.wait)
         print(f"{output.path}: {count} step{'' if count == 1 else 's'} of channel {args.channel}")
     except FileExistsError as error:
         file = error.filename2 or error.filename or args.output
-        return f"onespace insitu dump: {file}: it exists already: remove it, or give another --output"
-    except (Failure, _errors.OwnerEnded, TimeoutError, OSError, ValueError) as error:
+        return f"onespace insitu dump: {file} exists already: remove it, or give another --output"
+    except (Failure, OwnerEnded, TimeoutError, OSError, ValueError) as error:
         return f"onespace insitu dump: {error}"
     return 0
 

@@ -5,8 +5,8 @@
     with joblib.parallel_config(backend="onespace", n_jobs=4):
         scores = cross_val_score(model, x, y)
 
-Arrays of max_nbytes and more (1 MiB, as joblib's own backends have it) are not copied to workers but read in place,
-read-only; smaller ones are copied. Results stay where they were made, whatever their size, and are writable."""
+Workers read arrays of at least max_nbytes (1 MiB, as in joblib's own backends) in place and read-only; smaller arrays
+are copied. Results of any size are writable and are not copied."""
 from __future__ import annotations
 
 import threading
@@ -30,24 +30,25 @@ except ImportError:  # joblib before 1.6 has a copy
 from .pools.executor import Executor
 
 _lock = threading.Lock()
-_kept: tuple[Any, Executor] | None = None  # with what it was made for; workers wait there for the next call
+_cached: tuple[Any, Executor] | None = None  # (options, executor), whose workers wait for the next call
 
 
 def _executor(count: int, env: dict[str, str], options: dict[str, Any]) -> Executor:
-    """The workers of the call before, if they are of the same kind."""
-    global _kept
-    kind = (count, env, options)
+    """The executor of the last call, if its options are the same; otherwise a new one."""
+    global _cached
+    key = (count, env, options)
     with _lock:
-        if _kept is not None and _kept[0] == kind and _kept[1].is_usable:
-            return _kept[1]
-        if _kept is not None:
-            _kept[1].shutdown(wait=False)
-        _kept = (kind, Executor(count, env=env, pickler=CloudPickler, import_main=False, writable="results", **options))
-        return _kept[1]
+        if _cached is not None and _cached[0] == key and _cached[1].is_usable:
+            return _cached[1]
+        if _cached is not None:
+            _cached[1].shutdown(wait=False)
+        _cached = (key, Executor(count, env=env, pickler=CloudPickler, import_main=False, writable="results",
+                                 **options))
+        return _cached[1]
 
 
 class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
-    """Calls in workers that are tasks of this space. Options: max_nbytes, and bind as onespace.Executor has it."""
+    """Makes calls in workers that are tasks of this space. Options: max_nbytes, and bind as in onespace.Executor."""
 
     supports_retrieve_callback = True
     supports_inner_max_num_threads = True
@@ -66,8 +67,8 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
 
     def configure(self, n_jobs: int = 1, parallel=None, prefer=None, require=None, max_nbytes="1M", bind=False,
                   **others) -> int:
-        """Starts the workers, or uses those of the last call again. joblib's options about files for arrays
-        (mmap_mode and the like) mean nothing here: there are none."""
+        """Start the workers, or reuse those of the last call. joblib's options for memory-mapped files of arrays
+        (mmap_mode and others) have no effect, because there are no files."""
         n_jobs = self.effective_n_jobs(n_jobs)
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
@@ -81,23 +82,23 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
         return n_jobs
 
     def submit(self, func, callback=None):
-        """A future of func()."""
+        """Return a future of func()."""
         future = self._workers.submit(func)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
     def retrieve_result_callback(self, out):
-        """The result of a future that is done."""
+        """Return the result of a future that is done."""
         return out.result()
 
     def terminate(self) -> None:
-        """The end of a call. The workers stay for the next one."""
+        """End a call. The workers stay for the next one."""
         self._workers = None
         self.reset_batch_stats()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Ends the workers, whatever they do."""
+        """Kill the workers."""
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.kill()

@@ -16,19 +16,23 @@ PathLike = Union[str, "os.PathLike[str]"]
 File = Union[int, IO, None]
 
 
+class OwnerEnded(ProcessLookupError):
+    """The task that owns an object has ended, or has executed another program."""
+
+
 def init() -> int:
-    """Make this process the root of a new space, or attach to the space that it is a task of. Returns its id: 0 for the
-    root. Everything else in this package calls it."""
+    """Make this process the root of a new space, or attach to the space of which it is a task. Return its id: 0 for the
+    root. All other functions of this package call it."""
     return _core.init()
 
 
 def number() -> int:
-    """This task's number among those that were started together. LookupError: it has none."""
+    """This task's number among the tasks that were started together. LookupError: it has none."""
     return _core.number()
 
 
 def ntasks() -> int:
-    """How many tasks were started together with this one. LookupError: this member has no number."""
+    """The number of tasks that were started together with this one. LookupError: this member has no number."""
     return _core.ntasks()
 
 
@@ -39,29 +43,30 @@ def spawner() -> int:
 
 
 def task_of_number(number: int) -> int:
-    """The id of the task with that number among those that were started together. LookupError: there is none (yet);
-    OwnerEnded: it has ended."""
+    """The id of the task with that number among the tasks that were started together. LookupError: it does not exist or
+    has not started; OwnerEnded: it has ended."""
     return _core.task_of_number(number)
 
 
 def barrier(timeout: float | None = None) -> None:
-    """Wait until all tasks that were started together have arrived. What they wrote before is visible afterwards.
-    TimeoutError: the arrival is revoked; OwnerEnded: one of them has ended; LookupError: this member has no number."""
+    """Wait until all tasks that were started together have arrived. Afterwards their earlier writes are visible.
+    TimeoutError: this task does not count as arrived; OwnerEnded: one of the tasks has ended; LookupError: this member
+    has no number."""
     _core.barrier(timeout)
 
 
 def call(member: int | Task, name: str, *args: object) -> int:
-    """Call a C function of another member, on this thread: see Task.call. member: a task, or an id such as ROOT."""
+    """Call a C function of another member on this thread: see Task.call. member: a Task, or an id such as ROOT."""
     return _core.call(int(member), name, *args)
 
 
 def serve_calls() -> None:
-    """Let other members call the C functions of this program and of its libraries, from now on until it ends."""
+    """Let other members call the C functions of this program and of its libraries until it ends."""
     _core.serve_calls()
 
 
 class Task:
-    """A task started by this program. As a context manager it is waited for at the end of the block."""
+    """A task started by this program. As a context manager it waits for the task at the end of the block."""
 
     def __init__(self, id: int, args: Sequence[str], pid: int):
         self.id: int = id
@@ -70,14 +75,14 @@ class Task:
         self.pid: int = pid
         """Its process id."""
         self.returncode: int | None = None
-        """The exit status; -N if signal N ended it; None: not known yet."""
+        """The exit status; -N if signal N ended the task; None: not known yet."""
         self.user_s: float | None = None
-        """CPU time in user mode, once it has been waited for."""
+        """CPU time in user mode in seconds, known after wait()."""
         self.system_s: float | None = None
-        """CPU time in the kernel, likewise."""
+        """CPU time in the kernel in seconds, known after wait()."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return its return code. TimeoutError: it still runs."""
+        """Wait until the task has ended; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
             ended = _core.wait(self.id, timeout)
             if ended is None:
@@ -87,14 +92,14 @@ class Task:
         return self.returncode
 
     def poll(self) -> int | None:
-        """The return code, or None while it runs."""
+        """The return code, or None while the task runs."""
         try:
             return self.wait(0)
         except TimeoutError:
             return None
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal; no effect if it has ended."""
+        """Send a signal to the task; no effect if it has ended."""
         if self.poll() is None:
             try:
                 _core.kill(self.id, number)
@@ -102,23 +107,23 @@ class Task:
                 pass
 
     def terminate(self) -> None:
-        """Send it SIGTERM."""
+        """Send SIGTERM."""
         self.send_signal(_signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send it SIGKILL."""
+        """Send SIGKILL."""
         self.send_signal(_signal.SIGKILL)
 
     def call(self, name: str, *args: object) -> int:
-        """Call a C function of the task's program or of its libraries, on this thread, with the task's heap, errno and
-        thread-local storage. The task serves calls (spawn(calls=True), or onespace_call_serve in C).
+        """Call a C function of the task's program or of its libraries on this thread, with the task's heap, errno and
+        thread-local storage. The task must serve calls (spawn(calls=True), or onespace_call_serve in C).
 
-        args: at most six integers, None (NULL), bytes, or objects with a contiguous buffer (arrays), whose address the
-        function gets, as it gets nothing else: their size is an argument of its own. Returns what the function returns
-        as a signed integer of 64 bits; a function that returns an int, or nothing, leaves the upper 32, or all,
-        undefined. Other threads of this program run meanwhile. LookupError: there is no such function; OwnerEnded: the
-        task has ended, perhaps during the call; OSError with ECANCELED: the function threw an exception, with ENOTSUP:
-        the task serves no calls."""
+        args: at most six integers, None (NULL), bytes, or objects with a contiguous buffer (arrays). For a buffer the
+        function gets the address only: pass the size as another argument. Returns the function's result as a signed
+        64-bit integer; if the function returns an int or nothing, the upper 32 or all bits are undefined. Other
+        threads of this program run meanwhile. LookupError: there is no such function; OwnerEnded: the task has ended,
+        perhaps during the call; OSError with ECANCELED: the function threw an exception; with ENOTSUP: the task does
+        not serve calls."""
         return call(self, name, *args)
 
     def __index__(self) -> int:
@@ -150,15 +155,15 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
           calls: bool = False) -> Task:
     """Run a program as a task of this space. Arguments named as those of subprocess.Popen mean the same.
 
-    args: the program, searched along PATH, and its arguments. env: its environment (None: ours). cwd: its working
-    directory. stdin, stdout, stderr: descriptors or files (None: ours). close_fds: it gets only these three and
-    pass_fds. number, ntasks: its number among tasks that are started together, and their number (see barrier). cpus:
-    CPUs that it may use. hold: its exports can be imported even after its end. calls: its C functions can be called
-    (Task.call).
+    args: the program, searched in PATH, and its arguments. env: its environment (None: this program's). cwd: its
+    working directory. stdin, stdout, stderr: descriptors or files (None: this program's). close_fds: the task gets only
+    these three and pass_fds. number, ntasks: its number among tasks that are started together, and their count (see
+    barrier). cpus: the CPUs that it may use. hold: its exports can be imported even after its end. calls: its C
+    functions can be called (Task.call).
 
     ValueError: an argument or a variable contains a null byte, or a variable's name contains "=".
-    FileNotFoundError, PermissionError: the program's file. OSError with ENOEXEC: it cannot be a task; the message says
-    why and what to do. The space ends with this program: wait for the tasks."""
+    FileNotFoundError, PermissionError: the program's file cannot be executed. OSError with ENOEXEC: the program cannot
+    be a task; the message has the reason and the fix. The space ends with this program: wait for the tasks."""
     words = [os.fspath(word) for word in ([args] if isinstance(args, (str, os.PathLike)) else args)]
     if not words:
         raise ValueError("args is empty: give a program and its arguments")
@@ -175,7 +180,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     flags = ((_core.CLOSE_FDS if close_fds else 0) | (_core.SESSION if new_session else 0) |
              (_core.HOLD if hold else 0) | (_core.CALLS if calls else 0))
     environment = None if env is None else [_variable(name, value) for name, value in env.items()]
-    for file in (sys.stdout, sys.stderr):  # our earlier output must come before the task's
+    for file in (sys.stdout, sys.stderr):  # earlier output must precede the task's
         if file is not None and not file.closed:
             file.flush()
     directory = -1 if cwd is None else os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -204,8 +209,8 @@ def _is_open(descriptor: int) -> bool:
 
 def spawn_python(script: PathLike, *args: str, python: PathLike | None = None, cwd: PathLike | None = None,
                  **options) -> Task:
-    """Run a Python script as a task, with this program's interpreter and virtual environment (or `python`). Options are
-    those of spawn. FileNotFoundError: there is no such script."""
+    """Run a Python script as a task, with this program's interpreter and virtual environment (or `python`). It has the
+    options of spawn. FileNotFoundError: there is no such script."""
     path = os.path.join(cwd, script) if cwd is not None else os.fspath(script)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "there is no such script: give its path, from the task's working directory",
@@ -214,5 +219,5 @@ def spawn_python(script: PathLike, *args: str, python: PathLike | None = None, c
         raise IsADirectoryError(21, "is a directory without __main__.py: give a script", os.fspath(script))
     program = os.fspath(python or sys.executable)
     if not program:
-        raise ValueError("this program does not know its Python (sys.executable is empty): give python=")
+        raise ValueError("sys.executable is empty: give python=")
     return spawn([program, os.fspath(script), *args], cwd=cwd, **options)

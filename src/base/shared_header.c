@@ -1,16 +1,19 @@
 /* src/base/shared_header.c: see shared_header.h. */
 #include "base/shared_header.h"
 
+#include "abi_tag.h"
 #include "base/numbers.h"
 #include "base/raw.h"
 #include "base/text.h"
 
+uint64_t shared_abi_tag(void)
+{
+    return ONESPACE_ABI_TAG;
+}
+
 char *shared_describe(char *text, const struct shared_header *header)
 {
-    text = numbers_write(text_append(text, "magic "), header->magic, 16);
-    text = numbers_write(text_append(text, ", ABI "), header->abi, 10);
-    text = numbers_write(text_append(text, ", "), header->size, 10);
-    return numbers_write(text_append(text, " bytes, layout "), header->layout, 16);
+    return numbers_write(text_append(text, "ABI tag "), header->tag, 16);
 }
 
 void shared_tell(const char *what, const struct shared_header *found, const char *found_file,

@@ -1,15 +1,11 @@
 /* src/call/context.c: the mapping of the table, and each thread's part. */
 #include "call/context.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/raw.h"
-#include "call/abi_rows.h"
-
-CALL_ROWS(SHARED_ASSERT)
 
 /* At a fixed distance from the thread pointer, which a call needs often. A library that is opened
  * later finds room for so little (glibc keeps some). */
@@ -24,7 +20,7 @@ struct call_thread *call_thread(void)
 static int claim_table(struct space *space)
 {
     struct shared_header *header = &call_table()->header;
-    struct shared_header own = SHARED_HEADER(CALL_MAGIC, CALL_ABI, struct call_table, CALL_ROWS);
+    struct shared_header own = shared_header_of(CALL_MAGIC, sizeof(struct call_table));
     if (shared_claim(header, &own))
         return 0;
     shared_tell("table of lenders", header, space->library, &own, "this program's libonespace");

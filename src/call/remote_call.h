@@ -80,7 +80,6 @@ struct call_member {
 };
 
 #define CALL_MAGIC UINT64_C(0x316c6c61636e6f31) /* "1oncall1" */
-#define CALL_ABI   2u
 
 struct call_table {
     struct shared_header header;

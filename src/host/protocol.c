@@ -1,7 +1,6 @@
 /* src/host/protocol.c: see protocol.h. */
 #include "host/protocol.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -11,13 +10,10 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "host/abi_rows.h"
-
-PROTOCOL_ROWS(SHARED_ASSERT)
 
 struct shared_header protocol_header(void)
 {
-    return SHARED_HEADER(PROTOCOL_MAGIC, PROTOCOL_ABI, struct protocol_request, PROTOCOL_ROWS);
+    return shared_header_of(PROTOCOL_MAGIC, sizeof(struct protocol_request));
 }
 
 int protocol_send(int socket, const void *data, size_t size)

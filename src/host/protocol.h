@@ -31,7 +31,6 @@
 #include "onespace.h"
 
 #define PROTOCOL_MAGIC UINT64_C(0x31746f7270736e6f) /* "onsprot1" */
-#define PROTOCOL_ABI   9u
 
 enum {
     PROTOCOL_FDS_MAX = 8192,

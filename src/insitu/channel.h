@@ -151,7 +151,6 @@ struct insitu_channel {
 };
 
 #define INSITU_MAGIC UINT64_C(0x31757469736e6f31) /* "1onsitu1" */
-#define INSITU_ABI   1u
 
 struct insitu_table {
     struct shared_header header;

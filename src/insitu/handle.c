@@ -1,7 +1,6 @@
 /* src/insitu/handle.c: make and close handles; the mapping of the table. */
 #include "insitu/handle.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,18 +8,14 @@
 #include <sys/mman.h>
 
 #include "base/raw.h"
-#include "insitu/abi_rows.h"
 #include "onespace.h"
 #include "space/member.h"
-
-INSITU_ROWS(SHARED_ASSERT)
 
 /* Whether the table is of this version's layout, which whoever comes first writes down. */
 static int claim_table(struct space *space)
 {
     struct shared_header *header = &insitu_table()->header;
-    struct shared_header own =
-        SHARED_HEADER(INSITU_MAGIC, INSITU_ABI, struct insitu_table, INSITU_ROWS);
+    struct shared_header own = shared_header_of(INSITU_MAGIC, sizeof(struct insitu_table));
     if (shared_claim(header, &own))
         return 0;
     shared_tell("channel table", header, space->library, &own, "this program's libonespace");

@@ -10,7 +10,6 @@
 
 #include "onespace.h"
 #include "space/member.h"
-#include "parallel/abi_rows.h"
 
 enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */
 
@@ -19,11 +18,9 @@ static size_t block_bytes(int count)
     return sizeof(struct team_block) + (size_t)count * sizeof(struct team_member);
 }
 
-TEAM_ROWS(SHARED_ASSERT)
-
 static struct shared_header header(void)
 {
-    return SHARED_HEADER(TEAM_MAGIC, TEAM_ABI, struct team_block, TEAM_ROWS);
+    return shared_header_of(TEAM_MAGIC, sizeof(struct team_block));
 }
 
 int team_sharing(void)

@@ -16,7 +16,6 @@
 #include "onespace/parallel.h"
 
 #define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
-#define TEAM_ABI   2u
 #define TEAM_NAME  "onespace.parallel" /* of exports: then the kind and number of the team */
 
 enum { TEAM_SMALL = 64, TEAM_EXPORT_NAME = 48 };

@@ -1,12 +1,10 @@
 /* src/pip/state.c: see state.h. */
 #include "state.h"
 
-#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "onespace.h"
-#include "pip/abi_rows.h"
 
 pthread_mutex_t root_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -16,11 +14,9 @@ static struct state *mine;
 static _Atomic(struct record *) self;
 static _Atomic int finished; /* the task called pip_fin */
 
-STATE_ROWS(SHARED_ASSERT)
-
 struct shared_header state_header(void)
 {
-    return SHARED_HEADER(STATE_MAGIC, STATE_ABI, struct state, STATE_ROWS);
+    return shared_header_of(STATE_MAGIC, sizeof(struct state));
 }
 
 static int is_ours(const struct state *state)

@@ -24,7 +24,6 @@
 #include "pip/pip.h"
 
 #define STATE_MAGIC  UINT64_C(0x315f70697062696c) /* "libpip_1" */
-#define STATE_ABI    1u
 #define STATE_EXPORT "libpip"
 
 enum record_state { RECORD_FREE, RECORD_STARTING, RECORD_ALIVE };

@@ -290,7 +290,6 @@ static inline int space_is_thread(const struct space_slot *slot)
  * what a dead task left half done. */
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
-#define SPACE_ABI   10u
 
 /* Types of auxiliary vector entries that carry the registry's and the slot's address to a task's
  * agent and library. Outside the kernel's range; inherited by nothing. */

@@ -66,7 +66,9 @@ def each_alone(suite, chosen="*", left_out=""):
 
 @pytest.mark.parametrize("suite, left_out", [
     ("space/space_test", ""),
-    ("task/task_test", ""),
+    ("spawn/spawn_test", ""),
+    ("reaper/reaper_test", ""),
+    ("api/api_test", ""),
     ("interpose/interpose_test", ""),
     ("insitu/insitu_test", "*chaos*:*Chaos*"),
     ("call/call_test", ""),
@@ -146,5 +148,5 @@ def test_larger_pages(run_there, pages):
     ranks = [f"{launcher} -n 2 {RUN} {PROGRAMS}/{mpi}/mpi_exchange" for mpi, launcher in LAUNCHERS.items()]
     windows = [storage_job("mpich", 2, group) for group in ("calls", "hints")]
     size, *_ = run_there(["python3 -c 'import mmap; print(mmap.PAGESIZE)'", f"{BUILD}/bin/onespace doctor", *ranks,
-                          *windows, each_alone("task/task_test", "spawn.*")], kernel=kernel)
+                          *windows, each_alone("spawn/spawn_test", "spawn.*")], kernel=kernel)
     assert size == str(int(pages[:-1]) * 1024)

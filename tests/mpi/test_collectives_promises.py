@@ -10,7 +10,7 @@ OFF = [*RUN, "--collectives", "off"]
 MPIS = ["mpich", "openmpi"] if LONG else ["mpich"]
 
 
-def lines_of(job, mpi, ranks, command, timeout=60):
+def lines_of(job, mpi, ranks, command, timeout=300):
     result = job.run(mpi.command(ranks, command), timeout=timeout, env=mpi.env)
     assert result.code == 0, str(result)
     return result.lines
@@ -146,7 +146,7 @@ def test_all_operations_on_all_types_give_the_librarys_results(job, guests, mpi_
     mpi = mpi_named(name)
     program = guests.mpi(mpi, "mpi_collectives_types")
     off = lines_of(job, mpi, 3, [*OFF, program])
-    result = job.run(mpi.command(3, [*ON, "--stats", program]), timeout=60, env=mpi.env)
+    result = job.run(mpi.command(3, [*ON, "--stats", program]), timeout=300, env=mpi.env)
     done = [line for line in off if not line.endswith(": refused")]
     assert len(done) > 1000 and any(line.startswith("MPI_SUM of 1 MPI_CHAR:") for line in done)
     assert result.code == 0 and result.lines == off, str(result)

@@ -2,7 +2,7 @@
 // it runs as a process, which becomes a root, and as a task, which is a member already.
 #include "onespace/parallel.h"
 
-#include "../space/fixture.hpp"
+#include "../lib/fixture.hpp"
 #include "probe_team.h"
 
 using namespace fixture;

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_TESTS_PIP_FIXTURE_HPP
 #define ONESPACE_TESTS_PIP_FIXTURE_HPP
 
-#include "../space/fixture.hpp"
+#include "../lib/fixture.hpp"
 #include "shared.h"
 
 namespace pip

@@ -10,8 +10,7 @@ void *other_version_make(void)
     struct state *state = calloc(1, sizeof(*state) + 2 * sizeof(struct record));
     if (!state)
         return NULL;
-    state->header =
-        (struct shared_header){.magic = STATE_MAGIC, .abi = STATE_ABI + 1, .size = sizeof(*state)};
+    state->header = (struct shared_header){.magic = STATE_MAGIC, .size = sizeof(*state), .tag = 1};
     state->ntasks = 1;
     return state;
 }

@@ -12,9 +12,9 @@ import array, ctypes, os, signal, sys, time
 import numpy as np
 import onespace
 
-def refused(kind, *words):
+def raises(kind, *words):
     '''A context that expects an exception of exactly that class, with these words in its message.'''
-    class Refused:
+    class Raises:
         def __enter__(self):
             return self
         def __exit__(self, type, value, traceback):
@@ -24,7 +24,7 @@ def refused(kind, *words):
             missing = [word for word in words if word not in str(value)]
             assert not missing, f"no {missing} in: {value}"
             return True
-    return Refused()
+    return Raises()
 
 def start(role, *arguments, **options):
     return onespace.spawn_python(__file__, role, *map(str, arguments), **options)
@@ -107,7 +107,7 @@ class Program:
                                    cwd=self.play.directory)
 
     def __call__(self, functions, main, **options):
-        """Runs it; it must succeed and say nothing on standard error."""
+        """Run the program; it must succeed and print nothing on standard error."""
         result = self.start(functions, main, **options).finish()
         assert result.code == 0 and not result.err, str(result)
         return result
@@ -120,7 +120,7 @@ def program(play):
 
 @pytest.fixture
 def pools_interpreter():
-    """An interpreter of the same version that has what people use with pools: scripts/setup test."""
+    """An interpreter of the same version with cloudpickle, joblib and others: scripts/setup test."""
     found = ROOT / ".venv" / "pools" / "bin" / "python"
     if not found.exists():
         pytest.skip("there is no .venv/pools (scripts/setup test)")

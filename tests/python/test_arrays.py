@@ -1,4 +1,4 @@
-"""NumPy arrays that tasks share: all layouts and types, lifetimes, and what is refused."""
+"""NumPy arrays that tasks share: all layouts and types, lifetimes, and rejected arrays."""
 import pytest
 
 ARRAYS = """
@@ -29,7 +29,7 @@ def arrays():
 """
 
 
-def test_every_layout_and_type_arrives(play):
+def test_arrays_of_every_layout_and_type_are_imported(play):
     play.common = ARRAYS
     play(root="""
         exported = [onespace.export(name, value) for name, value in arrays().items()]
@@ -68,7 +68,7 @@ def test_memory_is_the_owners_in_both_directions(play):
 @pytest.mark.parametrize("data", [
     "bytearray(b'abcdef')", "array.array('d', [1, 2, 3])", "(ctypes.c_int32 * 4)(1, 2, 3)", "Dlpack()", "Interface()",
     "memoryview(bytearray(24)).cast('i', [2, 3])", "__import__('mmap').mmap(-1, 4096)"])
-def test_anything_with_memory_can_be_exported(play, data):
+def test_objects_with_buffers_can_be_exported(play, data):
     play(root=f"""
         class Dlpack:
             def __init__(self):
@@ -100,10 +100,10 @@ def test_read_only_is_kept(play):
         """, task="""
         for name in ("asked", "fixed", "constant"):
             array = onespace.import_array(onespace.ROOT, name)
-            with refused(ValueError, "read-only"):
+            with raises(ValueError, "read-only"):
                 array[0] = 1
         array = onespace.import_array(onespace.ROOT, "free", read_only=True)
-        with refused(ValueError, "read-only"):
+        with raises(ValueError, "read-only"):
             array[0] = 1
         onespace.import_array(onespace.ROOT, "free")[0] = 1
         """)
@@ -136,12 +136,12 @@ def test_closed_view_gives_the_hold_back(play):
         """, task="""
         view = onespace.attach(onespace.ROOT, "a")
         part = view.array[3:5]
-        with refused(BufferError, "'a'", "still in use"):
+        with raises(BufferError, "'a'", "still in use"):
             view.close()
         assert part[0] == 0 and view.array[0] == 0
         del part
         view.close()
-        with refused(ValueError, "closed"):
+        with raises(ValueError, "closed"):
             view.array
         """)
 
@@ -154,12 +154,12 @@ def test_array_outlives_its_owner_while_viewed(play):
         onespace.import_array(task, "go", timeout=20)[0] = 1
         assert task.wait(20) == 0
         assert view.ended
-        with refused(onespace.OwnerEnded, "'a'", f"task {task.id}", ".remains"):
+        with raises(onespace.OwnerEnded, "'a'", f"task {task.id}", ".remains"):
             view.array
-        with refused(onespace.OwnerEnded, "'a'"):
+        with raises(onespace.OwnerEnded, "'a'"):
             np.asarray(view)
         assert view.remains is array and array.sum() == 499999500000.0
-        with refused(onespace.OwnerEnded, "'a'", f"task {task.id}"):
+        with raises(onespace.OwnerEnded, "'a'", f"task {task.id}"):
             onespace.import_array(task, "a", timeout=20)
         """, task="""
         keep = onespace.export("a", np.arange(1e6))
@@ -170,7 +170,7 @@ def test_array_outlives_its_owner_while_viewed(play):
         """)
 
 
-def test_array_of_a_task_that_is_held_can_be_had_after_its_end(play):
+def test_array_of_a_held_task_can_be_imported_after_its_end(play):
     play(root="""
         task = start("task", hold=True)
         assert task.wait(20) == 0
@@ -182,13 +182,13 @@ def test_array_of_a_task_that_is_held_can_be_had_after_its_end(play):
 def test_owner_that_dies_ends_the_wait_for_a_name(play):
     play(root="""
         task = start("task")
-        with refused(onespace.OwnerEnded, "'a'", f"task {task.id}"):
+        with raises(onespace.OwnerEnded, "'a'", f"task {task.id}"):
             onespace.import_array(task, "a", timeout=40)
         task.wait()
         """, task="time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)")
 
 
-def test_closed_export_is_kept_for_those_who_view_it(play):
+def test_closed_export_is_kept_while_viewed(play):
     """Freed arrays of that size are unmapped: the task would crash."""
     play(root="""
         a = np.ones(1 << 22)
@@ -207,7 +207,7 @@ def test_closed_export_is_kept_for_those_who_view_it(play):
         onespace.export("ready", np.zeros(1))
         onespace.import_array(onespace.ROOT, "go", timeout=20)
         assert a.sum() == 1 << 22
-        with refused(TimeoutError, "'a'"):
+        with raises(TimeoutError, "'a'"):
             onespace.import_array(onespace.ROOT, "a", timeout=0)
         """)
 
@@ -217,7 +217,7 @@ def test_export_in_use_names_its_users(play):
         export = onespace.export("a", np.zeros(3))
         task = start("task")
         onespace.import_array(task, "ready", timeout=20)
-        with refused(TimeoutError, "'a'", f"task {task.id}"):
+        with raises(TimeoutError, "'a'", f"task {task.id}"):
             export.wait_unused(0.1)
         task.kill()
         export.wait_unused(20)  # views of dead tasks do not count
@@ -241,11 +241,11 @@ def test_export_in_use_names_its_users(play):
     ("np.lib.stride_tricks.as_strided(np.zeros(4), (2,), (-8,))", "ValueError", ["lies about its shape (2,)"]),
     ("Lie()", "ValueError", ["lies about its shape"]),
 ])
-def test_what_cannot_be_shared_is_refused(play, data, error, words):
+def test_unshareable_objects_are_rejected(play, data, error, words):
     play(root=f"""
         class Lie:
             __array_interface__ = {{"shape": (1 << 50,), "typestr": "<f8", "data": (id(np), False), "version": 3}}
-        with refused({error}, "'name'", *{words!r}):
+        with raises({error}, "'name'", *{words!r}):
             onespace.export("name", {data})
         assert not onespace.exports()
         onespace.export("name", np.zeros(3)).close()
@@ -257,34 +257,34 @@ def test_what_cannot_be_shared_is_refused(play, data, error, words):
     ("n" * 90, "OSError", ["too long", "89"]),
     ("taken", "FileExistsError", ["'taken'", "already"]),
 ])
-def test_wrong_name_is_refused(play, name, error, words):
+def test_invalid_name_is_rejected(play, name, error, words):
     play(root=f"""
         taken = onespace.export("taken", np.zeros(1))
-        with refused({error}, *{words!r}):
+        with raises({error}, *{words!r}):
             onespace.export({name!r}, np.zeros(1))
         onespace.export("n" * 89, np.zeros(1)).close()
         """)
 
 
-def test_array_other_than_asked_is_refused(play):
+def test_array_of_another_type_or_shape_is_rejected(play):
     play(root="""
         export = onespace.export("a", np.zeros((2, 3)))
         assert start("task").wait(20) == 0 and export.users == []
         """, task="""
         assert onespace.import_array(0, "a", dtype="f8", shape=(2, 3)).shape == (2, 3)
-        with refused(TypeError, "'a'", "float64", "float32", "astype"):
+        with raises(TypeError, "'a'", "float64", "float32", "astype"):
             onespace.import_array(0, "a", dtype=np.float32)
-        with refused(TypeError, "'a'", "float64"):
+        with raises(TypeError, "'a'", "float64"):
             onespace.import_array(0, "a", dtype=">f8")
-        with refused(ValueError, "'a'", "(2, 3)", "(6,)"):
+        with raises(ValueError, "'a'", "(2, 3)", "(6,)"):
             onespace.import_array(0, "a", shape=(6,))
-        with refused(TimeoutError, "'b'", "the root", "check the name"):
+        with raises(TimeoutError, "'b'", "the root", "check the name"):
             onespace.import_array(0, "b", timeout=0.1)
-        with refused(LookupError, "'mine'", "itself"):
+        with raises(LookupError, "'mine'", "itself"):
             onespace.import_array(onespace.init(), "mine", timeout=0.1)
-        with refused(onespace.OwnerEnded, "task 999"):
+        with raises(onespace.OwnerEnded, "task 999"):
             onespace.import_array(999, "a", timeout=0.1)
-        with refused(ValueError, "negative"):
+        with raises(ValueError, "negative"):
             onespace.import_array(0, "a", timeout=-1)
         """)
 
@@ -293,7 +293,7 @@ def test_array_of_another_task_is_not_exported_again(play):
     """A hold on the exporting task would not hold the memory, which is another's."""
     play(root="""
         task = start("task")
-        with refused(ValueError, "'b'", f"task {task.id}"):
+        with raises(ValueError, "'b'", f"task {task.id}"):
             onespace.export("b", onespace.import_array(task, "a", timeout=20)[2:])
         task.kill()
         task.wait()
@@ -309,7 +309,7 @@ def test_array_of_another_task_is_not_exported_again(play):
     ("dimensions = 65", ["lies about its shape"]), ("dimensions = 0xffffffff", ["lies about its shape"]),
     ("type = 'nonsense('", ["lies about its type", "nonsense("]), ("type = \"'<f4'\"", ["lies about its type"]),
     ("type = \"'|O'\"", ["lies about its type"]), ("type = \"['\"", ["lies about its type"])])
-def test_structure_that_lies_is_refused(play, what, words):
+def test_inconsistent_structure_is_rejected(play, what, words):
     play(root=f"""
         export = onespace.export("a", np.zeros(8))
         library = ctypes.CDLL("libonespace.so.0")
@@ -332,7 +332,7 @@ def test_structure_that_lies_is_refused(play, what, words):
             kind.from_address(address.value + offsets[field]).value = number
         assert start("task").wait(20) == 0
         """, task=f"""
-        with refused(ValueError, "'a'", *{words!r}):
+        with raises(ValueError, "'a'", *{words!r}):
             onespace.import_array(onespace.ROOT, "a")
         """)
 
@@ -359,7 +359,7 @@ def test_array_has_a_limit_of_views(play):
         assert start("task").wait(20) == 0
         """, task="""
         views = [onespace.attach(onespace.ROOT, "a") for _ in range(1024)]
-        with refused(OSError, "'a'", "close some"):
+        with raises(OSError, "'a'", "close some"):
             onespace.attach(onespace.ROOT, "a")
         views.pop().close()
         onespace.attach(onespace.ROOT, "a")

@@ -29,22 +29,22 @@ def test_function_of_a_program_without_onespace_is_called(play, guests):
 def test_calls_that_fail_say_why(play):
     play(root="""
         task = onespace.spawn(["sleep", "60"], calls=True)
-        with refused(LookupError, "has no function 'no_such_function'"):
+        with raises(LookupError, "has no function 'no_such_function'"):
             task.call("no_such_function")
-        with refused(TypeError, "6 arguments at most"):
+        with raises(TypeError, "6 arguments at most"):
             task.call("atoi", *range(7))
-        with refused(TypeError, "of type float", "give an integer"):
+        with raises(TypeError, "of type float", "give an integer"):
             task.call("atoi", 1.5)
-        with refused(OverflowError, "64 bits"):
+        with raises(OverflowError, "64 bits"):
             task.call("labs", 1 << 70)
         assert task.call("labs", -5) == 5
         other = onespace.spawn(["sleep", "60"])
-        with refused(OSError, "does not serve calls"):
+        with raises(OSError, "does not serve calls"):
             other.call("labs", -5)
         for one in (task, other):
             one.kill()
             one.wait(20)
-        with refused(ProcessLookupError, "cannot be looked up"):
+        with raises(ProcessLookupError, "cannot be looked up"):
             task.call("labs", -5)
         """)
 

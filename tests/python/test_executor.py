@@ -35,7 +35,7 @@ def test_calls_are_made_in_workers(program):
             assert pool.submit(process).result() != os.getpid()
             assert list(pool.map(add, range(20), range(20))) == list(range(0, 40, 2))
             assert list(pool.map(add, range(20), chunksize=3)) == list(range(20))
-            with refused(ValueError, "chunksize"):
+            with raises(ValueError, "chunksize"):
                 pool.map(add, [1], chunksize=0)
         """)
 
@@ -75,7 +75,7 @@ def test_several_threads_submit_and_wait(program):
         """)
 
 
-def test_long_calls_run_beside_each_other(program):
+def test_long_calls_run_concurrently(program):
     """No call waits for one that a busy worker makes."""
     program(FUNCTIONS, """
         with onespace.Executor(3) as pool:
@@ -125,7 +125,7 @@ def about(_):
             assert bound == [cpus[number % len(cpus)]], found
         with onespace.Executor(1, bind=[cpus]) as pool:
             assert pool.submit(about, 0).result()[4] == cpus
-        with refused(ValueError, "bind is empty"):
+        with raises(ValueError, "bind is empty"):
             onespace.Executor(1, bind=[])
         """)
 
@@ -162,18 +162,18 @@ def leave():
             assert type(error) is ValueError and error.args == ("reason",)
             text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
             assert 'in fail' in text and 'raise ValueError(text)' in text and "RemoteTraceback" in text, text
-            with refused(ValueError, "reason"):
+            with raises(ValueError, "reason"):
                 list(pool.map(fail, ["reason"]))
             for function, name in ((odd, "Odd"), (local, "Local")):  # cannot be unpickled; cannot be pickled
-                with refused(RuntimeError, "cannot be pickled", name):
+                with raises(RuntimeError, "cannot be pickled", name):
                     pool.submit(function).result(50)
-            with refused(SystemExit, "3"):
+            with raises(SystemExit, "3"):
                 pool.submit(leave).result(50)
             assert pool.submit(add, 1).result(50) == 1
         """)
 
 
-def test_what_cannot_be_pickled_is_an_error_of_its_call(program):
+def test_pickling_error_fails_its_call_only(program):
     program(FUNCTIONS + """
 def lock():
     return threading.Lock()
@@ -185,19 +185,19 @@ def broken():
 """, """
         with onespace.Executor(1) as pool:
             for call in ((lambda: 1,), (add, threading.Lock())):
-                with refused(pickle.PicklingError, "cannot be sent to a worker", "cloudpickle.CloudPickler"):
+                with raises(pickle.PicklingError, "cannot be sent to a worker", "cloudpickle.CloudPickler"):
                     pool.submit(*call).result(50)
-            with refused(pickle.PicklingError, "the result of this call, a lock, cannot be sent back"):
+            with raises(pickle.PicklingError, "the result of this call, a lock, cannot be sent back"):
                 pool.submit(lock).result(50)
-            with refused(pickle.UnpicklingError, "cannot be loaded in worker 0", "on arrival"):
+            with raises(pickle.UnpicklingError, "cannot be loaded in worker 0", "on arrival"):
                 pool.submit(add, Broken()).result(50)
-            with refused(pickle.UnpicklingError, "result of a call in worker 0", "on arrival"):
+            with raises(pickle.UnpicklingError, "result of a call in worker 0", "on arrival"):
                 pool.submit(broken).result(50)
             assert pool.submit(add, 1).result(50) == 1
         """)
 
 
-def test_function_that_workers_cannot_import_is_an_error_of_its_call(program):
+def test_import_error_in_a_worker_fails_its_call_only(program):
     program(FUNCTIONS, """
         def late():
             pass
@@ -206,9 +206,9 @@ def test_function_that_workers_cannot_import_is_an_error_of_its_call(program):
         exec("def function(): pass", module.__dict__)
         sys.modules["made_up"] = module
         with onespace.Executor(1) as pool:
-            with refused(pickle.UnpicklingError, "'late'", "top level of a module", "cloudpickle"):
+            with raises(pickle.UnpicklingError, "'late'", "top level of a module", "cloudpickle"):
                 pool.submit(late).result(50)
-            with refused(pickle.UnpicklingError, "made_up", "top level of a module"):
+            with raises(pickle.UnpicklingError, "made_up", "top level of a module"):
                 pool.submit(module.function).result(50)
             assert pool.submit(add, 1).result(50) == 1
         """)
@@ -219,11 +219,11 @@ def test_waits_end_in_time(program):
         with onespace.Executor(1) as pool:
             future = pool.submit(wait_for, "a")
             for timeout in (0, 0.1):
-                with refused(concurrent.futures.TimeoutError):
+                with raises(concurrent.futures.TimeoutError):
                     future.result(timeout)
-                with refused(concurrent.futures.TimeoutError):
+                with raises(concurrent.futures.TimeoutError):
                     future.exception(timeout)
-            with refused(concurrent.futures.TimeoutError):
+            with raises(concurrent.futures.TimeoutError):
                 next(pool.map(wait_for, ["a"], timeout=0.1))
             open("a", "w").close()
             assert future.result(50) == "a"
@@ -236,7 +236,7 @@ def test_waiting_calls_can_be_cancelled(program):
             futures = [pool.submit(wait_for, "a") for _ in range(10)]
             assert futures[0].running() and not futures[0].cancel()
             assert futures[9].cancel() and futures[9].cancelled()
-            with refused(concurrent.futures.CancelledError):
+            with raises(concurrent.futures.CancelledError):
                 futures[9].result(50)
             pool.shutdown(wait=False, cancel_futures=True)
             assert futures[8].cancelled()
@@ -263,7 +263,7 @@ def test_no_calls_after_shutdown(program):
         pool = onespace.Executor(1)
         future = pool.submit(sleep, 0.2)
         pool.shutdown(wait=False)
-        with refused(RuntimeError, "after shutdown"):
+        with raises(RuntimeError, "after shutdown"):
             pool.submit(add, 1)
         assert future.result(50) == 0.2
         pool.shutdown()
@@ -304,12 +304,12 @@ def test_worker_that_ends_breaks_the_pool(program, how, told):
             broken = pool.submit(die, {how})
             lost = onespace.Executor(2)
             other = lost.submit(die, {how})
-            with refused(BrokenProcessPool, {told!r}, "lost"):
+            with raises(BrokenProcessPool, {told!r}, "lost"):
                 other.result(50)
-            with refused(BrokenProcessPool, {told!r}):
+            with raises(BrokenProcessPool, {told!r}):
                 lost.submit(add, 1)
             lost.shutdown()
-            os.kill(pool._crew.processes()[0], 9)
+            os.kill(pool._group.processes()[0], 9)
             for future in (*futures, broken):
                 assert type(future.exception(50)) is BrokenProcessPool
         """)
@@ -321,7 +321,7 @@ def execute():
     os.execvp("sleep", ["sleep", "60"])
 """, """
         with onespace.Executor(1) as pool:
-            with refused(BrokenProcessPool, "worker 0"):
+            with raises(BrokenProcessPool, "worker 0"):
                 pool.submit(execute).result(50)
         """)
 
@@ -338,7 +338,7 @@ def fork():
     os._exit(4)
 """, """
         with onespace.Executor(1) as pool:
-            with refused(BrokenProcessPool, "ended with 4"):
+            with raises(BrokenProcessPool, "ended with 4"):
                 pool.submit(fork).result(50)
         os.kill(int(open("child").read()), 9)
         """)
@@ -358,19 +358,19 @@ def test_pool_without_a_guard_is_an_error(program):
     """The worker imports the program, which starts a pool."""
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
-            with refused(BrokenProcessPool, "could not start", "if __name__ == '__main__'"):
+            with raises(BrokenProcessPool, "could not start", "if __name__ == '__main__'"):
                 pool.submit(add, 1).result(50)
         """, is_guarded=False)
 
 
-def test_wrong_options_are_refused(program):
+def test_invalid_options_are_rejected(program):
     program(FUNCTIONS, """
         for options, kind, word in [({"max_workers": 0}, ValueError, "max_workers"),
                                     ({"initializer": 1}, TypeError, "initializer"),
                                     ({"max_tasks_per_child": 0}, ValueError, "1 or more"),
                                     ({"max_tasks_per_child": "a"}, TypeError, "integer"),
                                     ({"writable": "some"}, ValueError, "arguments")]:
-            with refused(kind, word):
+            with raises(kind, word):
                 onespace.Executor(**options)
         """)
 
@@ -416,7 +416,7 @@ def test_forked_child_cannot_use_the_pool(program):
         assert pool.submit(add, 1).result(50) == 1
         child = os.fork()
         if child == 0:
-            with refused(RuntimeError, "forked process", "onespace.spawn"):
+            with raises(RuntimeError, "forked process", "onespace.spawn"):
                 pool.submit(add, 1)
             pool.shutdown()
             sys.exit(0)
@@ -426,10 +426,10 @@ def test_forked_child_cannot_use_the_pool(program):
 
 
 def test_forked_child_takes_no_lock_of_the_pool(program):
-    """Other threads of the parent held them at the fork, and there are no such threads in the child."""
+    """Other threads of the parent held the locks at the fork; the child has no thread that releases them."""
     program(FUNCTIONS + """
 def hold(pool, held, done):
-    with pool._crew._handling, pool._crew._lock, pool._iterations:
+    with pool._group._message_lock, pool._group._state_lock, pool._iterators_changed:
         held.set()
         done.wait()
 
@@ -444,13 +444,13 @@ def in_child(check):
 def interrupt(pool):
     try:
         with onespace.Executor.__new__(onespace.Executor) as other:
-            other._crew = pool._crew
+            other._group = pool._group
             raise KeyboardInterrupt
     except KeyboardInterrupt:
         pass
 
 def need_parent(call):
-    with refused(RuntimeError, "forked process"):
+    with raises(RuntimeError, "forked process"):
         call()
 """, """
         import threading
@@ -460,11 +460,11 @@ def need_parent(call):
         holder = threading.Thread(target=hold, args=(pool, held, done))
         holder.start()
         held.wait()
-        in_child(pool._crew.cancel_waiting)
+        in_child(pool._group.cancel_queued)
         in_child(lambda: interrupt(pool))
         in_child(lambda: (pool.close(), pool.join()))
         in_child(lambda: (pool.terminate(), pool.join()))
-        in_child(lambda: need_parent(lambda: pool._crew.processes()))
+        in_child(lambda: need_parent(lambda: pool._group.processes()))
         in_child(lambda: need_parent(lambda: future.result(5)))
         in_child(lambda: need_parent(lambda: pool.submit(add, (1,))))
         done.set()
@@ -482,12 +482,12 @@ def test_workers_end_with_a_killed_program(program):
         """)
     command.wait_for("started")
     command.process.kill()
-    assert command.finish().code == 137  # and the fixture finds nothing left
+    assert command.finish().code == 137  # the fixture verifies that no process is left
 
 
 @pytest.mark.parametrize("before", [[], RUN], ids=["root", "task"])
 def test_interrupt_ends_calls_and_program(program, before):
-    """As a terminal does it, to the process group."""
+    """SIGINT to the process group, as from a terminal."""
     command = program.start(FUNCTIONS + """
 def busy(i):
     print("ready", flush=True)
@@ -523,7 +523,7 @@ def stubborn(i):
                 futures = [pool.submit(stubborn, i) for i in range(2)]
                 futures[0].result()
         except KeyboardInterrupt:
-            print(len(pool._crew._workers), "left", flush=True)
+            print(len(pool._group._workers), "left", flush=True)
         """)
     command.wait_for("ready", 2)
     os.kill(command.process.pid, signal.SIGINT)
@@ -534,7 +534,7 @@ def stubborn(i):
 
 
 def test_interrupts_at_any_time_lose_no_result(program):
-    """A signal's handler raises somewhere in submit and result."""
+    """A signal handler raises an exception anywhere in submit and result."""
     program(FUNCTIONS + """
 class Interrupted(BaseException):
     pass

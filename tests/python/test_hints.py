@@ -40,7 +40,7 @@ def test_public_names_have_hints_and_docstrings(job, play, interpreter):
     run(job, play, interpreter, PUBLIC)
 
 
-def test_hints_name_what_the_extension_has(job, play, interpreter):
+def test_stub_lists_the_definitions_of_the_extension(job, play, interpreter):
     def named(body):
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("__"):

@@ -51,7 +51,7 @@ def test_large_arrays_stay_where_they_are(joblib_program):
             assert all(array[0] == 7 for array in changed) and small[0] == 0
             results = Parallel()(delayed(np.ones)(1 << 18) for _ in range(3))
             results[0][0] = 5  # results are ours
-            with refused(ValueError, "read-only"):
+            with raises(ValueError, "read-only"):
                 Parallel()(delayed(change)(large) for _ in range(4))
         with joblib.parallel_config(backend="onespace", n_jobs=2, max_nbytes="8K"):
             array = np.arange(1 << 11)
@@ -64,16 +64,16 @@ def test_failures_leave_a_backend_that_works(joblib_program):
         def fail(i):
             raise ValueError(f"reason {i}")
         with joblib.parallel_config(backend="onespace", n_jobs=2):
-            with refused(ValueError, "reason"):
+            with raises(ValueError, "reason"):
                 Parallel()(delayed(fail)(i) for i in range(100))
             assert Parallel()(delayed(abs)(-i) for i in range(9)) == list(range(9))
-            with refused(BrokenProcessPool, "SIGKILL"):
+            with raises(BrokenProcessPool, "SIGKILL"):
                 Parallel()(delayed(os.kill)(os.getpid() if i < 0 else 0, 0) if i else delayed(eval)(
                     "__import__('os').kill(__import__('os').getpid(), 9)") for i in range(4))
             assert Parallel()(delayed(abs)(-i) for i in range(9)) == list(range(9))
-            with refused(pickle.PicklingError, "lock"):
+            with raises(pickle.PicklingError, "lock"):
                 Parallel()(delayed(type)(threading.Lock()) for i in range(4))
-        with refused(ValueError, "n_jobs == 0"):
+        with raises(ValueError, "n_jobs == 0"):
             Parallel(n_jobs=0, backend="onespace")([delayed(abs)(1)])
         """)
 

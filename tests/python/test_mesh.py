@@ -69,7 +69,7 @@ def test_points_cells_and_fields_are_those_of_the_producer(mesh, kind):
 
 
 def kinds_in_python():
-    """KINDS as the text of a dictionary: all kinds in one program, which imports large packages."""
+    """KINDS as the text of a dictionary: one program for all kinds, because it imports large packages."""
     return "{" + ", ".join(f"{kind!r}: ({text})" for kind, text in KINDS.items()) + "}"
 
 
@@ -89,7 +89,7 @@ def test_matplotlib_draws_fields(mesh, interpreter):
                     drawn = mesh.plot(axes, field)
                     assert (drawn.get_array().min(), drawn.get_array().max()) == (least, most), (kind, field)
                     figure.savefig("field.png")  # it can be drawn
-                with refused(LookupError, "'u'", "t, c"):
+                with raises(LookupError, "'u'", "t, c"):
                     mesh.plot(axes, "u")
             mesh_of(arrays, attributes, use)
         """)
@@ -98,7 +98,7 @@ def test_matplotlib_draws_fields(mesh, interpreter):
 def test_fields_of_several_components_and_of_other_topologies(mesh):
     mesh("""
         def use(step):
-            with refused(ValueError, "several topologies", "mesh, other"):
+            with raises(ValueError, "several topologies", "mesh, other"):
                 onespace.Mesh(step)
             mesh, other = onespace.Mesh(step, "mesh"), onespace.Mesh(step, "other")
             assert list(mesh.fields) == ["u"] and list(other.fields) == ["w"]
@@ -113,11 +113,11 @@ def test_fields_of_several_components_and_of_other_topologies(mesh):
         """)
 
 
-def test_what_is_missing_or_contradicts_itself_is_told(mesh):
+def test_missing_or_inconsistent_description_is_reported(mesh):
     mesh("""
         def try_one(kind, *words, less=(), arrays={}, **attributes):
             def use(step):
-                with refused(kind, "step 7", *words):
+                with raises(kind, "step 7", *words):
                     onespace.Mesh(step)
             made = {name: value for name, value in {**QUADS, **attributes}.items() if name not in less}
             all_arrays = {**FIELDS, **POINTS, **CELLS, **arrays}
@@ -133,7 +133,7 @@ def test_what_is_missing_or_contradicts_itself_is_told(mesh):
         try_one(ValueError, "5 values for 6 points", arrays={"fields/t/values": np.zeros(5)})
         at = "topologies/mesh/elements/connectivity"
         try_one(ValueError, "names points 0 to 6", arrays={at: np.array([0, 1, 2, 6])})
-        try_one(ValueError, "no whole number", arrays={at: np.array([0, 1, 2])})
+        try_one(ValueError, "not a whole number", arrays={at: np.array([0, 1, 2])})
         try_one(ValueError, "6, 5 coordinates", arrays={"coordsets/coords/values/y": np.zeros(5)})
         """)
 
@@ -190,7 +190,7 @@ def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path):
 
 
 def test_example_controls_a_program_in_c(job, play, interpreter, plate):
-    """It ends long before its last step, with the mean that was asked for and another power than it began with."""
+    """The simulation ends early, with the requested mean and another power than at its start."""
     control = ROOT / "examples/control_plate.py"
     result = job.run([*RUN, plate, "1000000", ":", interpreter, control, "20"], env=play.env)
     assert result.code == 0, str(result)
@@ -200,7 +200,7 @@ def test_example_controls_a_program_in_c(job, play, interpreter, plate):
 
 
 def test_simulation_outlives_its_controller(job, play, interpreter, plate, tmp_path):
-    """One that is killed: its channel ends, and the simulation goes on with the last parameters."""
+    """The channel of a killed controller ends; the simulation continues with its last parameters."""
     script = tmp_path / "die.py"
     script.write_text("import onespace, os, signal\n"
                       "with onespace.Producer('plate-control', consumers=1) as control, "

@@ -18,7 +18,7 @@ def wait_for(path):
 
 @pytest.mark.parametrize("kind", ["multiprocessing.Pool", "onespace.Pool"])
 def test_methods_are_those_of_multiprocessing(program, kind):
-    """The same lines with both."""
+    """Both classes print the same lines."""
     program(FUNCTIONS, f"""
         values = list(range(20))
         with {kind}(2) as pool:
@@ -45,12 +45,12 @@ def test_methods_are_those_of_multiprocessing(program, kind):
                 assert ready.acquire(timeout=50)
             assert sorted(got, key=str) == [1, [4]] and str(errors[0]) == "reason", (got, errors)
             assert failed.ready() and not failed.successful()
-            with refused(ValueError, "reason"):
+            with raises(ValueError, "reason"):
                 failed.get()
-            with refused(ValueError, "reason"):
+            with raises(ValueError, "reason"):
                 pool.map(fail, ["reason"] * 3)
             iterator = pool.imap(fail, ["reason"])
-            with refused(ValueError, "reason"):
+            with raises(ValueError, "reason"):
                 next(iterator)
         """)
 
@@ -65,7 +65,7 @@ def test_waits_end_in_time(program):
                     assert False
                 except multiprocessing.TimeoutError as error:
                     assert isinstance(error, TimeoutError)
-            with refused(ValueError, "not ready"):
+            with raises(ValueError, "not ready"):
                 result.successful()
             result.wait(0.1)
             open("a", "w").close()
@@ -77,12 +77,12 @@ def test_close_lets_calls_end(program):
     program(FUNCTIONS, """
         pool = onespace.Pool(2)
         results, iterator = pool.map_async(square, range(1000), 1), pool.imap(square, range(1000))
-        with refused(ValueError, "still running"):
+        with raises(ValueError, "still running"):
             pool.join()
         pool.close()
-        with refused(ValueError, "not running"):
+        with raises(ValueError, "not running"):
             pool.apply_async(square, (1,))
-        with refused(ValueError, "not running"):
+        with raises(ValueError, "not running"):
             pool.imap(square, [1])
         pool.join()
         assert results.ready() and results.get() == list(iterator) == [i * i for i in range(1000)]
@@ -95,7 +95,7 @@ def test_terminate_ends_calls(program):
         result = pool.map_async(wait_for, ["never"] * 20, 1)
         pool.terminate()
         pool.join()
-        with refused(BrokenProcessPool, "terminated"):
+        with raises(BrokenProcessPool, "terminated"):
             result.get(50)
         """)
 
@@ -110,7 +110,7 @@ def test_iterables_may_be_endless_or_fail(program):
             assert list(itertools.islice(pool.imap(square, itertools.count()), 30)) == [i * i for i in range(30)]
             for method in (pool.imap, pool.imap_unordered):
                 found = []
-                with refused(KeyError, "mine"):
+                with raises(KeyError, "mine"):
                     for value in method(square, some()):
                         found.append(value)
                 assert sorted(found) == [i * i for i in range(50)]
@@ -118,7 +118,7 @@ def test_iterables_may_be_endless_or_fail(program):
                 assert value is int
             iterator = pool.imap(square, [threading.Lock() for _ in range(3000)])  # each fails at once
             for _ in range(3000):
-                with refused(pickle.PicklingError, "lock"):
+                with raises(pickle.PicklingError, "lock"):
                     next(iterator)
         """)
 
@@ -141,9 +141,9 @@ def word(_):
 """, """
         with onespace.Pool(2, begin, ("word",)) as pool:
             assert set(pool.map(word, range(20), 1)) == {"word"}
-        with refused(ValueError, "at least 1"):
+        with raises(ValueError, "at least 1"):
             onespace.Pool(0)
-        with refused(TypeError, "unknown"):
+        with raises(TypeError, "unknown"):
             onespace.Pool(1, unknown=1)
         """)
 
@@ -152,10 +152,10 @@ def test_killed_worker_is_an_error_not_a_hang(program):
     program(FUNCTIONS, """
         with onespace.Pool(2) as pool:
             result, iterator = pool.map_async(wait_for, ["never"] * 4, 1), pool.imap(wait_for, ["never"])
-            until(lambda: len(pool._crew.processes()) == 2)
-            os.kill(pool._crew.processes()[0], 9)
-            with refused(BrokenProcessPool, "SIGKILL"):
+            until(lambda: len(pool._group.processes()) == 2)
+            os.kill(pool._group.processes()[0], 9)
+            with raises(BrokenProcessPool, "SIGKILL"):
                 result.get(50)
-            with refused(BrokenProcessPool, "SIGKILL"):
+            with raises(BrokenProcessPool, "SIGKILL"):
                 next(iterator)
         """)

@@ -1,4 +1,4 @@
-"""What pools do with the memory of arguments and results: no copies, and no use after it is freed."""
+"""The memory of arguments and results of pools: no copies, and no use after free."""
 import subprocess
 
 import pytest
@@ -59,7 +59,7 @@ def test_arrays_of_all_layouts_arrive(program, view):
         """)
 
 
-def test_small_arrays_arrive_read_only_too(program):
+def test_small_arrays_are_read_only(program):
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
             for size in (0, 1, 100, 511, 512, 513):
@@ -76,7 +76,7 @@ def test_small_arrays_arrive_read_only_too(program):
                                    "np.array([(1, 'one'), (2, ['two'])], [('n', 'i4'), ('what', object)])",
                                    "np.array([np.arange(1 << 16), things], object)"])
 def test_arrays_of_objects_arrive_as_copies(program, array):
-    """As argument and as result; also after the end of the worker, whose objects they must not refer to."""
+    """As argument and as result, also after the end of the worker."""
     program(FUNCTIONS, f"""
         things = np.array([{{"key": [1, 2]}}, None, "text", 3.5, (4,), b"bytes"] * 200, object)
         a = {array}
@@ -98,18 +98,18 @@ def test_arrays_are_writable_by_request(program):
             result[0] = 5
             assert pool.submit(own, 0).result()[0][0] == 5
             a.flags.writeable = False
-            with refused(ValueError, "read-only"):
+            with raises(ValueError, "read-only"):
                 pool.submit(set_first, a, 8).result()
             del result
         with onespace.Executor(1, writable="results") as pool:
-            with refused(ValueError, "read-only"):
+            with raises(ValueError, "read-only"):
                 pool.submit(set_first, np.zeros(1 << 16), 7).result(50)
             pool.submit(ones, 1 << 16).result()[0] = 3
         with onespace.Executor(1, copy_below=1 << 19) as pool:
             b = np.zeros(1 << 12)
             pool.submit(set_first, b, 7).result(50)
             assert b[0] == 0
-            with refused(ValueError, "read-only"):
+            with raises(ValueError, "read-only"):
                 pool.submit(set_first, np.zeros(1 << 16), 7).result(50)
         """)
 
@@ -148,7 +148,7 @@ def test_arguments_are_freed_when_nothing_uses_them(program):
 
 
 def test_results_are_freed_when_their_last_view_is_gone(program):
-    """Though the worker has nothing to do."""
+    """Also if the worker is idle."""
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
             pool.submit(ones, 10).result(50)
@@ -166,13 +166,13 @@ def test_results_are_freed_when_their_last_view_is_gone(program):
         """)
 
 
-@pytest.mark.parametrize("end", ["pool.shutdown()", "os.kill(pool._crew.processes()[0], 9)",
+@pytest.mark.parametrize("end", ["pool.shutdown()", "os.kill(pool._group.processes()[0], 9)",
                                  "pool.submit(die).exception(50)", "pool.kill()", "del pool"])
 def test_results_outlive_their_worker(program, end):
     program(FUNCTIONS, f"""
         pool = onespace.Executor(1)
         results = [pool.submit(ones, 1 << 20).result(50) for _ in range(3)]
-        processes = pool._crew.processes()
+        processes = pool._group.processes()
         views = [result[1::2] for result in results]
         before = resident()
         {end}
@@ -182,7 +182,7 @@ def test_results_outlive_their_worker(program, end):
         del results
         assert [view.sum() for view in views] == [1 << 19] * 3
         del views
-        until(lambda: before - resident() > 20 * MIB)  # the worker's memory is given back with the last view
+        until(lambda: before - resident() > 20 * MIB)  # the last view releases the worker's memory
         """)
 
 
@@ -259,8 +259,8 @@ def test_many_results_at_once(program):
         """)
 
 
-def test_large_pickles_pass_too(program):
-    """Not arrays, but text and lists: copied, of any size."""
+def test_large_pickles_are_passed(program):
+    """Text and lists, which are copied, of any size."""
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
             for thing in (b"x" * (100 * MIB), "y" * (10 * MIB), list(range(MIB))):

@@ -1,4 +1,4 @@
-"""docs/pools.md: its examples run, and its table names the options that there are."""
+"""docs/pools.md: its examples run, and its table lists all options."""
 import re
 
 import pytest

@@ -39,7 +39,7 @@ def test_waited_task_reports_its_cpu_time(play):
 def test_wait_ends_in_time(play):
     play(root="""
         task = onespace.spawn(["sleep", "60"])
-        with refused(TimeoutError, "still runs"):
+        with raises(TimeoutError, "still runs"):
             task.wait(0.2)
         task.kill()
         assert task.wait(20) == -9
@@ -55,7 +55,7 @@ def test_wait_is_ended_by_a_signal(play):
         def handler(number, frame):
             raise KeyboardInterrupt
         signal.signal(signal.SIGUSR1, handler)
-        with refused(KeyboardInterrupt):
+        with raises(KeyboardInterrupt):
             task.wait()
         task.kill()
         task.wait()
@@ -64,7 +64,7 @@ def test_wait_is_ended_by_a_signal(play):
 
 def test_block_that_fails_kills_its_task(play):
     play(root="""
-        with refused(ZeroDivisionError):
+        with raises(ZeroDivisionError):
             with onespace.spawn(["sleep", "60"]) as task:
                 1 / 0
         assert task.returncode == -9
@@ -107,14 +107,14 @@ def test_broken_pipe_ends_a_task(play):
 
 def test_cpus_are_those_given(play):
     play(root="""
-        with refused(ValueError, "no CPU -1"):
+        with raises(ValueError, "no CPU -1"):
             onespace.spawn(["true"], cpus=[-1])
         allowed = sorted(os.sched_getaffinity(0))[:1]
         assert start("task", allowed, cpus=allowed).wait(20) == 0
         """, task="assert str(sorted(os.sched_getaffinity(0))) == sys.argv[2]")
 
 
-def test_numbered_tasks_meet_at_the_barrier(play):
+def test_barrier_waits_for_all_numbered_tasks(play):
     play(root="""
         tasks = [start("task", number=i, ntasks=3) for i in range(3)]
         assert [task.wait(30) for task in tasks] == [0, 0, 0]
@@ -134,7 +134,7 @@ def test_numbered_tasks_meet_at_the_barrier(play):
 
 def test_task_knows_who_spawned_it(play):
     play(root="""
-        with refused(LookupError, "root"):
+        with raises(LookupError, "root"):
             onespace.spawner()
         assert start("task").wait(20) == 0
         """, task="""
@@ -145,9 +145,9 @@ def test_task_knows_who_spawned_it(play):
 
 def test_barrier_without_a_number_is_an_error(play):
     play(root="""
-        with refused(LookupError, "onespace run -n"):
+        with raises(LookupError, "onespace run -n"):
             onespace.barrier(1)
-        with refused(LookupError, "onespace run -n"):
+        with raises(LookupError, "onespace run -n"):
             onespace.number()
         """)
 
@@ -159,7 +159,7 @@ def test_barrier_says_that_a_task_has_died(play):
         """, task="""
         if onespace.number() == 0:
             os._exit(3)
-        with refused(onespace.OwnerEnded, "ended"):
+        with raises(onespace.OwnerEnded, "ended"):
             onespace.barrier(20)
         """)
 
@@ -186,19 +186,19 @@ def test_scripts_of_onespace_run_are_one_group(job, play, interpreter):
     ('onespace.spawn_python(".")', "IsADirectoryError", ["__main__.py"]),
     ('onespace.task_of_number(5)', "LookupError", ["number 5"]),
 ])
-def test_wrong_call_is_refused(play, tmp_path, call, error, words):
+def test_invalid_call_is_rejected(play, tmp_path, call, error, words):
     (tmp_path / "script.py").write_text("")
     if "fixed" in call:
         subprocess.run(["cc", "-no-pie", "-xc", "-", "-o", "fixed"], input=b"int main(void) { return 0; }",
                        cwd=tmp_path, check=True, timeout=60)
     play(root=f"""
-        with refused({error}, *{words!r}):
+        with raises({error}, *{words!r}):
             {call}
         """)
 
 
-def test_text_with_a_null_byte_is_refused(play):
-    """C would take it for the end of the text: two names could become one."""
+def test_text_with_a_null_byte_is_rejected(play):
+    """A C string ends at the null byte, so two names could become one."""
     play(root="""
         for call in (lambda: onespace.spawn(["echo", "a\\0b"]), lambda: onespace.spawn(["echo\\0", "a"]),
                      lambda: onespace.spawn(["env"], env={"A": "1\\0B"}),
@@ -207,26 +207,26 @@ def test_text_with_a_null_byte_is_refused(play):
                      lambda: onespace.export("n\\0one", np.ones(3)),
                      lambda: onespace.import_array(0, "n\\0", timeout=1),
                      lambda: onespace.Producer("n\\0"), lambda: onespace.Consumer("n\\0", timeout=1)):
-            with refused(ValueError, "embedded null byte"):
+            with raises(ValueError, "embedded null byte"):
                 call()
         with onespace.Producer("channel", policy="copy") as out, onespace.Consumer("channel", timeout=50) as taken:
             with out.step(1) as step:
                 for call in (lambda: step.attribute("t", "ab\\0cd"), lambda: step.attribute("t\\0", 1),
                              lambda: step.put("x\\0y", np.ones(2)), lambda: step.put("x", np.ones(2), units="m\\0")):
-                    with refused(ValueError, "embedded null byte"):
+                    with raises(ValueError, "embedded null byte"):
                         call()
                 step["x"] = np.ones(2)
             with taken.take(timeout=50) as step:
                 assert step.names() == ["x"] and step.attributes() == {}
                 for call in (lambda: step["x\\0y"], lambda: step.info("x\\0"), lambda: step.read("x\\0", [0], [1])):
-                    with refused(ValueError, "embedded null byte"):
+                    with raises(ValueError, "embedded null byte"):
                         call()
         """)
 
 
-def test_variable_with_an_equals_sign_in_its_name_is_refused(play):
+def test_variable_with_an_equals_sign_in_its_name_is_rejected(play):
     play(root="""
-        with refused(ValueError, "illegal environment variable name", "'X=Y'"):
+        with raises(ValueError, "illegal environment variable name", "'X=Y'"):
             onespace.spawn(["env"], env={"X=Y": "3"})
         assert onespace.spawn(["sh", "-c", 'test "$X" = "Y=3"'], env={**os.environ, "X": "Y=3"}).wait() == 0
         """)
@@ -237,9 +237,9 @@ def test_forked_child_is_no_member(play):
         onespace.init()
         child = os.fork()
         if child == 0:
-            with refused(PermissionError, "forked child", "onespace.spawn"):
+            with raises(PermissionError, "forked child", "onespace.spawn"):
                 onespace.init()
-            with refused(PermissionError, "forked child"):
+            with raises(PermissionError, "forked child"):
                 onespace.export("name", np.zeros(3))
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -254,7 +254,7 @@ def test_tasks_end_with_the_root(play, job):
         """, task="time.sleep(60)")
     command.wait_for("started")
     command.process.kill()
-    assert command.finish().code == 137  # and the fixture finds nothing left
+    assert command.finish().code == 137  # the fixture verifies that no process is left
 
 
 @pytest.mark.parametrize("threads", [1, 2])

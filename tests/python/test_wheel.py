@@ -56,7 +56,7 @@ def test_installed_command_runs_tasks(job, interpreter, installed, tmp_path):
 
 
 def test_installed_component_for_open_mpi_is_found(job, interpreter, installed):
-    """A rank, as by its launcher's variable, says what is set for it."""
+    """Print the environment of a rank."""
     result = job.run([interpreter, "-m", "onespace", "run", "--verbose", "true"],
                      env={"PYTHONPATH": str(installed), "PMI_RANK": "0", "PMI_SIZE": "1"})
     directory = installed / "onespace/lib/onespace/openmpi"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -12,31 +13,57 @@ from concurrent.futures import TimeoutError as _TimeoutError  # before Python 3.
 from functools import partial
 from typing import Any, Union
 
-from .condition import Condition
-from .crew import Crew, Setup
 from .messages import Delivery
+from .worker_group import WorkerGroup, WorkerSetup
 
 Binding = Union[bool, Sequence[int], Sequence[Sequence[int]]]
 
 
-class Future(_Future):
-    """A concurrent.futures.Future. Who waits for it polls for the result before it sleeps."""
+class Condition(threading.Condition):
+    """A condition variable that is safe with signal handlers that raise exceptions.
 
-    def __init__(self, crew: Crew):
+    threading.Condition acquires and releases its lock in methods written in Python. A signal handler that raises in
+    such a method leaves the lock acquired, or makes `with` release it twice."""
+
+    # `with` calls the methods of the lock itself, in which no signal handler runs.
+    __enter__ = property(lambda self: self._lock.__enter__)  # type: ignore[assignment]
+    __exit__ = property(lambda self: self._lock.__exit__)  # type: ignore[assignment]
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """As threading.Condition.wait. Precondition: the lock is held once."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        notified = False
+        try:
+            self._lock.release()
+            notified = waiter.acquire(True, -1 if timeout is None else max(0, min(timeout, threading.TIMEOUT_MAX)))
+            return notified
+        finally:
+            if not self._is_owned():
+                self._lock.acquire()
+            if not notified and waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+
+class Future(_Future):
+    """A concurrent.futures.Future. A waiting thread polls for the result before it sleeps."""
+
+    def __init__(self, group: WorkerGroup):
         super().__init__()
         self._condition = Condition()
-        self._crew = crew
+        self._group = group
 
     def result(self, timeout: float | None = None) -> Any:
         """As concurrent.futures.Future.result."""
-        return super().result(self._look(timeout))
+        return super().result(self._poll_result(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As concurrent.futures.Future.exception."""
-        return super().exception(self._look(timeout))
+        return super().exception(self._poll_result(timeout))
 
     def wait_done(self, timeout: float | None = None) -> float | None:
-        """Waits until it is done, or for so many seconds; returns what is left of them."""
+        """Wait until the future is done, at most `timeout` seconds. Return the remaining seconds."""
         begin = time.monotonic()
         try:
             self.exception(timeout)
@@ -44,28 +71,28 @@ class Future(_Future):
             pass
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
-    def _look(self, timeout: float | None) -> float | None:
-        """Polls; returns what is left of the timeout."""
-        if self._state in ("PENDING", "RUNNING"):  # read without the lock, which a forked child may never get
-            self._crew.check_process()
+    def _poll_result(self, timeout: float | None) -> float | None:
+        """Poll for the result. Return the remaining timeout."""
+        if self._state in ("PENDING", "RUNNING"):  # without the lock, which nothing releases in a forked child
+            self._group.check_process()
         if self.done() or (timeout is not None and timeout <= 0):
             return timeout
         begin = time.monotonic()
-        self._crew.look(self)
+        self._group.poll(self)
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
 
 class Executor(_Base):
-    """A concurrent.futures.Executor whose workers are tasks of this space, used as ProcessPoolExecutor is.
+    """A concurrent.futures.Executor whose workers are tasks of this space. Use it like ProcessPoolExecutor.
 
-    Arrays in arguments and results are not copied: the worker reads the caller's memory, and the caller the worker's,
-    for as long as there are views of it, even after the worker's end. They are read-only.
+    Arrays in arguments and results are not copied: the worker reads the caller's memory, and the caller the worker's.
+    The memory stays mapped as long as there are views of it, even after the worker's end. The arrays are read-only.
 
-    max_workers: the CPUs that this program may use, by default. initializer, initargs: called first in each worker.
-    max_tasks_per_child: a worker is replaced after so many calls. writable: arrays arrive writable where they are
-    writable at their owner's: what one side writes, the other sees; "arguments", "results": only these. copy_below:
-    arguments with fewer bytes arrive as copies of their own, writable. bind: each worker may use one CPU (True), or the
-    CPUs of its entry. env: the workers' environment, in addition to ours. pickler: in place of pickle.Pickler, such as
+    max_workers: by default the number of CPUs that this program may use. initializer, initargs: called first in each
+    worker. max_tasks_per_child: a worker is replaced after that many calls. writable: arrays are writable if they are
+    writable for their owner, and each side sees what the other writes; "arguments", "results": only these. copy_below:
+    arguments with fewer bytes are writable copies. bind: bind each worker to one CPU (True), or to the CPUs of its
+    entry. env: variables added to the workers' environment. pickler: replaces pickle.Pickler, such as
     cloudpickle.CloudPickler. import_main: import this program's main module in workers.
 
     A worker that ends breaks the pool: concurrent.futures.process.BrokenProcessPool, as with ProcessPoolExecutor."""
@@ -79,21 +106,21 @@ class Executor(_Base):
         if max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         if writable not in (False, True, "arguments", "results"):
-            raise ValueError(f"writable is {writable!r}: give True, False, 'arguments' or 'results'")
-        setup = Setup(initializer, tuple(initargs), max_tasks_per_child, pickler,
+            raise ValueError(f"writable is {writable!r}: must be True, False, 'arguments' or 'results'")
+        setup = WorkerSetup(initializer, tuple(initargs), max_tasks_per_child, pickler,
                       Delivery(writable in (True, "arguments"), copy_below), import_main)
-        self._crew = Crew(max_workers, setup, Delivery(writable in (True, "results")), _cpus(bind), env)
+        self._group = WorkerGroup(max_workers, setup, Delivery(writable in (True, "results")), _cpus_of(bind), env)
 
     @property
     def is_usable(self) -> bool:
-        """Whether calls can be submitted: it is neither shut down nor broken."""
-        return self._crew.is_usable
+        """Whether calls can be submitted: the pool is neither shut down nor broken."""
+        return self._group.is_usable
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
-        """Calls fn(*args, **kwargs) in a worker. The arguments are pickled now; arrays in them are read when the call
-        is made: do not change them before."""
-        future = Future(self._crew)
-        self._crew.submit(future, (fn, args, kwargs))
+        """Call fn(*args, **kwargs) in a worker. The arguments are pickled now, but their arrays are read during the
+        call: do not change them before its end."""
+        future = Future(self._group)
+        self._group.submit(future, (fn, args, kwargs))
         return future
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable, timeout: float | None = None,
@@ -107,19 +134,19 @@ class Executor(_Base):
         return itertools.chain.from_iterable(chunks)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """No new calls. wait: return when all have been made and the workers have ended. cancel_futures: cancel those
-        that no worker has."""
-        crew = self._crew
+        """Reject new calls. wait: return when all calls are done and the workers have ended. cancel_futures: cancel the
+        calls that no worker has taken."""
+        group = self._group
         if cancel_futures:
-            crew.cancel_waiting()
-        crew.close()
+            group.cancel_queued()
+        group.close()
         if wait:
-            crew.join()
+            group.join()
 
     def kill(self) -> None:
-        """Ends the workers at once. Calls that have no result yet fail with BrokenProcessPool."""
-        self._crew.terminate("the pool was killed")
-        self._crew.join()
+        """Kill the workers. Calls without a result fail with BrokenProcessPool."""
+        self._group.terminate("the pool was killed")
+        self._group.join()
 
     def __exit__(self, kind, value, traceback) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
@@ -128,38 +155,38 @@ class Executor(_Base):
             self.shutdown(wait=True)
 
     def _interrupt(self) -> None:
-        """Ctrl-C ends the calls that are being made, and cancels the others; the second kills the workers."""
+        """The first Ctrl-C interrupts the running calls and cancels the others; the second kills the workers."""
         try:
-            self._crew.interrupt()
-            self._crew.join()
+            self._group.interrupt()
+            self._group.join()
         except KeyboardInterrupt:
             self.kill()
 
     def __del__(self) -> None:
-        crew = getattr(self, "_crew", None)
-        if crew is not None:
-            crew.close()
+        group = getattr(self, "_group", None)
+        if group is not None:
+            group.close()
 
 
 def call_chunk(fn: Callable, chunk: list[tuple]) -> list:
-    """In a worker: several calls at once."""
+    """Several calls, made by one message to a worker."""
     return [fn(*args) for args in chunk]
 
 
 def chunks_of(items: Iterable, size: int) -> Iterator[list]:
-    """Lists of so many items."""
+    """Lists of `size` items."""
     items = iter(items)
     while chunk := list(itertools.islice(items, size)):
         yield chunk
 
 
-def _cpus(bind: Binding) -> list[list[int]]:
-    """The CPUs of each worker in turn; none: all."""
+def _cpus_of(bind: Binding) -> list[list[int]]:
+    """The CPUs of each worker, used in turn; an empty list: all CPUs."""
     if bind is False or bind is None:
         return []
     if bind is True:
         return [[cpu] for cpu in sorted(os.sched_getaffinity(0))]
     sets = [[entry] if isinstance(entry, int) else list(entry) for entry in bind]
     if not sets or not all(sets):
-        raise ValueError("bind is empty: give a CPU or some for each worker, or True")
+        raise ValueError("bind is empty: give one or more CPUs for each worker, or True")
     return sets

@@ -1,4 +1,4 @@
-"""Calls and results as messages: a pickle of protocol 5, and the buffers that it refers to, which stay in place."""
+"""Messages of calls and results: a pickle of protocol 5, and the buffers that it refers to, which stay in place."""
 from __future__ import annotations
 
 import copyreg
@@ -12,11 +12,11 @@ from .. import _core
 
 # Kinds of messages.
 JOB, READY, RESULT, ERROR, LEAVING, FAILED = range(6)
-IN_PLACE = 4096  # bytes; smaller arrays are copied into the pickle: python/core/messages.cpp
+IN_PLACE_MIN_BYTES = 4096  # smaller arrays are copied into the pickle; python/core/pool.cpp has the same constant
 
 
 class RemoteTraceback(Exception):
-    """The cause of an exception that was raised in a worker: its traceback there, as text."""
+    """The cause of an exception that was raised in a worker: the text of its traceback there."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -26,12 +26,12 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.text}"""'
 
 
-def _strided(buffer, dtype, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]):
+def _strided_array(buffer, dtype, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]):
     import numpy as np
     return np.ndarray(shape, dtype, buffer, offset, strides)
 
 
-class _Span:
+class _MemoryRange:
     """The bytes from the first to the last element of an array, for numpy.asarray."""
 
     def __init__(self, array, low: int, high: int):
@@ -41,20 +41,20 @@ class _Span:
 
 
 def _reduce_array(array):
-    """As ndarray.__reduce_ex__, which would copy arrays that are not contiguous, those of files, and dates."""
+    """As ndarray.__reduce_ex__, which copies non-contiguous arrays, memory-mapped arrays and dates."""
     import numpy as np
 
-    from ..arrays import _bounds
+    from ..arrays import memory_range
     if type(array) is not np.ndarray:
         array = array.view(np.ndarray)
     flags, dtype = array.flags, array.dtype
     is_plain = (flags.c_contiguous or flags.f_contiguous) and dtype.kind not in "mMV"
-    if is_plain or dtype.hasobject or array.nbytes < IN_PLACE:
+    if is_plain or dtype.hasobject or array.nbytes < IN_PLACE_MIN_BYTES:
         return array.__reduce_ex__(5)
-    low, high = _bounds(array)
-    span = np.asarray(_Span(array, low, high))
+    low, high = memory_range(array)
+    memory = np.asarray(_MemoryRange(array, low, high))
     offset = array.__array_interface__["data"][0] - low
-    return _strided, (pickle.PickleBuffer(span), dtype, array.shape, offset, array.strides)
+    return _strided_array, (pickle.PickleBuffer(memory), dtype, array.shape, offset, array.strides)
 
 
 def _reducers() -> dict:
@@ -62,29 +62,29 @@ def _reducers() -> dict:
     return {numpy.ndarray: _reduce_array, numpy.memmap: _reduce_array} if hasattr(numpy, "memmap") else {}
 
 
-def dumps(thing: Any, pickler: type | None = None) -> tuple[bytes, list[pickle.PickleBuffer]]:
-    """The pickle and its buffers."""
+def dumps(value: Any, pickler: type | None = None) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """Return the pickle and its buffers."""
     file, buffers = io.BytesIO(), []
     writer = (pickler or pickle.Pickler)(file, 5, buffer_callback=buffers.append)
     writer.dispatch_table = {**getattr(writer, "dispatch_table", copyreg.dispatch_table), **_reducers()}
-    writer.dump(thing)
+    writer.dump(value)
     return file.getvalue(), buffers
 
 
 @dataclasses.dataclass(frozen=True)
 class Delivery:
-    """How arrays arrive."""
-    writable: bool = False  # if they are so at their owner's
-    copy_below: int = 0  # bytes: smaller ones are copies, and writable
+    """How a receiver sees arrays."""
+    writable: bool = False  # if they are writable for their owner
+    copy_below: int = 0  # bytes: smaller arrays are writable copies
 
 
-def loads(received: _core.Received, delivery: Delivery) -> Any:
-    """What a message contains. Arrays are the sender's memory; the message is given back when there are no views of it
-    any more."""
-    return pickle.loads(received.text, buffers=received.buffers(delivery.writable, delivery.copy_below))
+def loads(received: _core.ReceivedMessage, delivery: Delivery) -> Any:
+    """Return the object of a message. Its arrays are the sender's memory; the message is returned when they are
+    collected."""
+    return pickle.loads(received.pickle, buffers=received.buffers(delivery.writable, delivery.copy_below))
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, as one line with its class."""
+    """The class and the first line of the text of an exception."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -285,7 +285,7 @@ int intra_node_fence(struct window *window, int assertion);
  * windows is the layer's, and never a GPU's. */
 
 /* The word that says that the program has opened CUDA's library: a task's own
- * (registry/interpose.h), else one that gpu_detect has set. Written once; relaxed, like the word.
+ * (space/interposition.h), else one that gpu_detect has set. Written once; relaxed, like the word.
  */
 extern const _Atomic uint32_t *_Atomic gpu_flag;
 /* Finds the word. To be called when a window is created. Outside of a space, where no loading of

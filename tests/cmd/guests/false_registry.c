@@ -1,9 +1,9 @@
 /* tests/cmd/guests/false_registry.c: maps what looks like the registry of a space.
- *   version   one of ABI 99
+ *   version   one of another version, with the ABI tag 0x63
  *   garbage   one whose head is right and all else is 0xff
  *   named     a space called job-7, of this process alone
  *   names PID   a space called job-7 whose root is this process, and whose task is that other one
- *   escapes     one of ABI 99 whose library's name has escape sequences for terminals
+ *   escapes     one of another version whose library's name has escape sequences for terminals
  *   empty     all zero, as a space's that is just being made */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     if (strcmp(kind, "empty") != 0) {
         space->header = registry_header();
         if (strcmp(kind, "version") == 0 || strcmp(kind, "escapes") == 0)
-            space->header.abi = 99;
+            space->header.tag = 99;
         if (strcmp(kind, "escapes") == 0)
             strcpy(space->library, "a\033]0;title\a\xc2\x9b"
                                    "1mb\nc");

@@ -1,0 +1,46 @@
+// tests/agent/poll_test.cpp: tasks that poll in loops yield their CPUs if these are oversubscribed.
+#include "fixture.hpp"
+#include "probe.h"
+
+using namespace fixture;
+
+class polls : public BuildsTest
+{
+  protected:
+    void TearDown() override
+    {
+        if (!IsSkipped())
+            probe_set_oversubscribed(0);
+        SpaceTest::TearDown();
+    }
+
+    // A task that polls a hundred times in vain, a hundred times with success, waits once and fails
+    // once, and counts how often it yielded.
+    static Outcome count(int oversubscribed)
+    {
+        probe_set_oversubscribed(oversubscribed);
+        return as_task({program(GetParam()), "count"});
+    }
+};
+
+TEST_P(polls, yield_if_oversubscribed)
+{
+    EXPECT_EQ(count(1).output, "found 100 wrong 0 yields 100\n");
+}
+
+TEST_P(polls, do_not_yield_otherwise)
+{
+    EXPECT_EQ(count(0).output, "found 100 wrong 0 yields 0\n");
+}
+
+TEST_P(polls, can_be_cancelled)
+{
+    probe_set_oversubscribed(1);
+    EXPECT_EQ(as_task({program(GetParam()), "cancel"}),
+              as_process({program(GetParam()), "cancel"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(with, polls, testing::Values("polls", "polls-musl"),
+                         [](const auto &built) {
+                             return std::string(built.index ? "musl" : "glibc");
+                         });

@@ -1,0 +1,119 @@
+// tests/api/init_test.cpp: making and ending a space.
+#include <sys/mman.h>
+
+#include "member.hpp"
+
+using namespace fixture;
+
+TEST(init, makes_the_caller_the_root)
+{
+    EXPECT_EQ(onespace_self(), -EPERM);
+    EXPECT_EQ(onespace_number(), -EPERM);
+    EXPECT_EQ(onespace_fini(), -EPERM);
+    ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
+    EXPECT_EQ(onespace_init(), ONESPACE_ROOT);
+    EXPECT_EQ(onespace_self(), ONESPACE_ROOT);
+    EXPECT_EQ(onespace_pid(ONESPACE_ROOT), getpid());
+    EXPECT_EQ(onespace_number(), -ENOENT);
+    EXPECT_EQ(onespace_ntasks(), -ENOENT);
+    EXPECT_EQ(onespace_fini(), 0);
+    EXPECT_EQ(onespace_fini(), -EPERM);
+    EXPECT_EQ(onespace_self(), -EPERM);
+}
+
+TEST(init, works_again_after_fini_and_leaves_nothing)
+{
+    Footprint before;
+    for (int i = 0; i < 50; i++) {
+        ASSERT_EQ(onespace_init(), 0);
+        ASSERT_EQ(as_task({"true"}).status, 0);
+        ASSERT_EQ(onespace_fini(), 0);
+        if (i == 4)
+            before = Footprint::now();
+    }
+    expect_flat(before, 4);
+    EXPECT_EQ(waitpid(-1, nullptr, __WALL), -1) << "the reaper is gone";
+}
+
+TEST(init, from_a_thread_that_is_not_the_first)
+{
+    std::thread([] { ASSERT_EQ(onespace_init(), 0); }).join();
+    EXPECT_EQ(as_task({program("state"), "exit", "5"}), exits("", 5));
+    EXPECT_EQ(onespace_fini(), 0);
+}
+
+TEST(init, from_several_threads_makes_one_space)
+{
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong = 0;
+    for (int i = 0; i < 8; i++)
+        threads.emplace_back([&] { wrong += onespace_init() != ONESPACE_ROOT; });
+    for (std::thread &thread : threads)
+        thread.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(as_task({"true"}).status, 0);
+    EXPECT_EQ(onespace_fini(), 0);
+}
+
+using fini = SpaceTest;
+
+TEST_F(fini, is_refused_while_tasks_live_and_in_tasks)
+{
+    Member task;
+    EXPECT_EQ(task.tell("self").result, task.id());
+    EXPECT_EQ(onespace_fini(), -EBUSY);
+    EXPECT_EQ(task.tell("self").result, task.id()) << "still a member";
+    EXPECT_EQ(task.finish().status, 0);
+    EXPECT_EQ(as_task({program("member"), "fini"}), exits("-1\n"));
+}
+
+TEST_F(fini, throws_uncollected_statuses_away)
+{
+    Task task({program("state"), "exit", "1"});
+    ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
+    ASSERT_EQ(onespace_fini(), 0);
+    ASSERT_EQ(onespace_init(), 0);
+    EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
+    EXPECT_EQ(as_task({"true"}).status, 0);
+}
+
+TEST(root, that_dies_takes_its_tasks_with_it)
+{
+    Pipe pipe;
+    pid_t root = fork();
+    if (root == 0) {
+        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        onespace_fd_map fds[] = {{pipe.write_end.get(), 1}};
+        attr.fds = fds;
+        attr.fd_count = 1;
+        bool started = onespace_init() == 0;
+        for (int i = 0; started && i < 3; i++)
+            started = onespace_spawn("sh", pointers({"sh", "-c", "echo up; exec sleep 60"}).data(),
+                                     nullptr, &attr) > 0;
+        if (started)
+            pause();
+        _exit(1);
+    }
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(read_line(pipe.read_end.get()), "up");
+    kill(root, SIGKILL);
+    EXPECT_EQ(waitpid(root, nullptr, 0), root);
+    pipe.write_end.reset();
+    pollfd end = {pipe.read_end.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&end, 1, 5000), 1) << "a task still has its descriptor";
+    EXPECT_EQ(read_line(pipe.read_end.get()), "");
+}
+
+// A window is unmapped as a whole when no task uses it any more.
+TEST(init, refuses_if_the_windows_of_shared_mappings_are_taken)
+{
+    void *place =
+        reinterpret_cast<void *>(LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE + LAYOUT_MIB);
+    void *memory = mmap(place, 4096, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_EQ(memory, place);
+    EXPECT_EQ(onespace_init(), -ENOMEM);
+    munmap(memory, 4096);
+    EXPECT_EQ(onespace_init(), ONESPACE_ROOT);
+    EXPECT_EQ(onespace_fini(), 0);
+}

@@ -1,0 +1,173 @@
+// tests/api/lookup_test.cpp: symbols of other tasks.
+#include "member.hpp"
+
+using namespace fixture;
+
+using lookup = SpaceTest;
+
+extern "C" __attribute__((visibility("default"))) int number_of_the_root;
+int number_of_the_root = 909;
+static int file_only_number_of_the_root = 808;
+
+static int find(int id, const char *symbol, void **address, size_t *size = nullptr)
+{
+    return onespace_lookup(id, symbol, address, size);
+}
+
+TEST_F(lookup, finds_data_of_a_tasks_program)
+{
+    Member task;
+    EXPECT_GT(task.tell("self").result, 0);
+    void *address = nullptr;
+    size_t size = 0;
+    ASSERT_EQ(find(task.id(), "exported_number", &address, &size), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 4711);
+    EXPECT_EQ(size, sizeof(int));
+    EXPECT_EQ(onespace_owner(address), task.id());
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, finds_functions_that_can_be_called_in_place)
+{
+    Member task;
+    EXPECT_GT(task.tell("self").result, 0);
+    void *address = nullptr;
+    ASSERT_EQ(find(task.id(), "extra_function", &address), -ENOENT);
+    ASSERT_EQ(task.tell("open", program("extra.so")).result, 0);
+    ASSERT_EQ(find(task.id(), "extra_function", &address), 0);
+    EXPECT_EQ(reinterpret_cast<int (*)(int)>(address)(1), 1235) << "works on the task's own data";
+    ASSERT_EQ(find(task.id(), "extra_number", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 1234);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, finds_what_only_the_files_symbol_table_names)
+{
+    Member task;
+    EXPECT_GT(task.tell("self").result, 0);
+    void *address = nullptr;
+    ASSERT_EQ(find(task.id(), "file_only_number", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 815);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, finds_each_tasks_own)
+{
+    Member one, two;
+    EXPECT_GT(one.tell("self").result + two.tell("self").result, 0);
+    void *first = nullptr, *second = nullptr;
+    ASSERT_EQ(find(one.id(), "exported_number", &first), 0);
+    ASSERT_EQ(find(two.id(), "exported_number", &second), 0);
+    EXPECT_NE(first, second);
+    EXPECT_EQ(two.tell("lookup", one.id(), "exported_number").address, first);
+    EXPECT_EQ(one.tell("lookup", one.id(), "exported_number").address, first);
+    EXPECT_EQ(one.finish().status, 0);
+    EXPECT_EQ(two.finish().status, 0);
+}
+
+TEST_F(lookup, finds_the_functions_of_a_tasks_libc)
+{
+    Member task;
+    void *address = nullptr;
+    void *place = task.tell("place", "library").address; // qsort
+    ASSERT_EQ(find(task.id(), "qsort", &address), 0);
+    EXPECT_EQ(address, place);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, refuses_what_has_no_address)
+{
+    Member task;
+    EXPECT_GT(task.tell("self").result, 0);
+    void *address = &task;
+    EXPECT_EQ(find(task.id(), "thread_local_number", &address), -ENOTSUP);
+    EXPECT_EQ(find(task.id(), "strlen", &address), -ENOTSUP) << "indirect in glibc";
+    EXPECT_EQ(find(task.id(), "no_such_symbol_anywhere", &address), -ENOENT);
+    EXPECT_EQ(find(task.id(), "", &address), -EINVAL);
+    EXPECT_EQ(find(task.id(), nullptr, &address), -EINVAL);
+    EXPECT_EQ(find(task.id(), "exported_number", nullptr), -EINVAL);
+    EXPECT_EQ(address, &task) << "untouched on failure";
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, refuses_tasks_that_are_not_there)
+{
+    void *address;
+    EXPECT_EQ(find(12345, "main", &address), -ESRCH);
+    EXPECT_EQ(find(-1, "main", &address), -ESRCH);
+    Member task;
+    task.close_input();
+    ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
+    EXPECT_EQ(find(task.id(), "main", &address), -ESRCH);
+    EXPECT_EQ(task.wait(), 0);
+}
+
+TEST_F(lookup, finds_those_of_an_ended_task_while_its_memory_is_held)
+{
+    Member task;
+    void *import = nullptr, *address = nullptr;
+    ASSERT_EQ(task.tell("export", "held", 1).result, 0);
+    ASSERT_EQ(onespace_import(task.id(), "held", &import, nullptr, Patience), 0);
+    EXPECT_EQ(task.finish().status, 0);
+    ASSERT_EQ(find(task.id(), "exported_number", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 4711);
+    EXPECT_EQ(find(task.id(), "no_such_symbol", &address), -ENOENT);
+    EXPECT_EQ(onespace_release(task.id()), 0);
+    EXPECT_TRUE(eventually([&] { return find(task.id(), "exported_number", &address) == -ESRCH; }));
+}
+
+TEST_F(lookup, finds_the_roots)
+{
+    void *address = nullptr;
+    ASSERT_EQ(find(ONESPACE_ROOT, "number_of_the_root", &address), 0);
+    EXPECT_EQ(address, &number_of_the_root);
+    ASSERT_EQ(find(ONESPACE_ROOT, "_ZL28file_only_number_of_the_root", &address), 0);
+    EXPECT_EQ(address, &file_only_number_of_the_root);
+    Member task;
+    EXPECT_EQ(task.tell("lookup", ONESPACE_ROOT, "number_of_the_root").address,
+              &number_of_the_root);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, works_for_static_programs)
+{
+    Task task({program("plain-static"), "wait"});
+    void *address = nullptr;
+    EXPECT_EQ(task.line(), "waiting");
+    ASSERT_EQ(find(task.id(), "counter", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 5);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, works_for_musl_programs)
+{
+    if (!is_built("plain-musl"))
+        GTEST_SKIP() << "needs musl-gcc";
+    Task task({program("plain-musl"), "wait"});
+    void *address = nullptr;
+    EXPECT_EQ(task.line(), "waiting");
+    ASSERT_EQ(find(task.id(), "counter", &address), 0);
+    EXPECT_EQ(*static_cast<int *>(address), 5);
+    EXPECT_EQ(find(task.id(), "qsort", &address), 0);
+    EXPECT_EQ(task.finish().status, 0);
+}
+
+TEST_F(lookup, survives_the_tasks_death_at_any_moment)
+{
+    for (int i = 0; i < 20; i++) {
+        Member task;
+        EXPECT_GT(task.tell("self").result, 0);
+        std::thread killer([&] {
+            sleep_ms(i % 4);
+            task.kill();
+        });
+        void *address = nullptr;
+        int result;
+        do
+            result = find(task.id(), "no_such_symbol_anywhere", &address);
+        while (result == -ENOENT);
+        EXPECT_EQ(result, -ESRCH);
+        killer.join();
+        EXPECT_EQ(task.wait(), SIGKILL);
+    }
+}

@@ -1,0 +1,275 @@
+// tests/reaper/thread_test.cpp: thread mode: tasks that are threads of their spawner's process.
+#include <atomic>
+#include <csignal>
+
+#include "guests/threads.h"
+#include "fixture.hpp"
+
+using namespace fixture;
+
+using thread_mode = SpaceTest;
+
+namespace
+{
+
+// A task in thread mode that reports into this object.
+struct Thread {
+    report told = {};
+    int id = -1;
+    std::string message;
+
+    explicit Thread(const std::string &scene, const std::function<void(Attr &)> &change = nullptr,
+                    int fd = STDERR_FILENO)
+    {
+        told.fd = fd;
+        char address[32], text[256] = "";
+        snprintf(address, sizeof(address), "%lx", reinterpret_cast<unsigned long>(&told));
+        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+        attr.flags = ONESPACE_SPAWN_THREAD;
+        attr.message = text;
+        attr.message_size = sizeof(text);
+        if (change)
+            change(attr);
+        Words words = {program("threads"), scene, address};
+        std::vector<char *> argv = pointers(words);
+        id = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
+        message = text;
+    }
+
+    int wait()
+    {
+        onespace_status status = {};
+        int result = onespace_wait(id, &status, Patience);
+        return result == id ? status.status : result;
+    }
+};
+
+int threads_of(int pid)
+{
+    int count = 0;
+    for (const auto &entry :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+        (void)entry;
+        count++;
+    }
+    return count;
+}
+
+} // namespace
+
+TEST_F(thread_mode, shares_the_pid_and_keeps_its_globals)
+{
+    Thread first("return"), second("wait");
+    ASSERT_GT(first.id, 0) << first.message;
+    ASSERT_GT(second.id, 0) << second.message;
+    EXPECT_EQ(first.wait(), 5 << 8);
+    second.told.go = 1;
+    EXPECT_EQ(second.wait(), 0);
+    EXPECT_EQ(first.told.pid, getpid());
+    EXPECT_NE(first.told.tid, gettid());
+    EXPECT_EQ(first.told.value, 2);
+    EXPECT_EQ(first.told.handlers, 1);
+    EXPECT_NE(first.told.global, second.told.global);
+    EXPECT_NE(first.told.local, second.told.local);
+}
+
+TEST_F(thread_mode, shares_descriptors_and_flushes_its_streams)
+{
+    Pipe pipe;
+    Thread thread("return", nullptr, pipe.write_end.get());
+    ASSERT_GT(thread.id, 0) << thread.message;
+    EXPECT_EQ(thread.wait(), 5 << 8);
+    char text[16] = "";
+    ASSERT_EQ(read(pipe.read_end.get(), text, sizeof(text)), 8);
+    EXPECT_STREQ(text, "buffered");
+}
+
+struct Ending {
+    const char *scene;
+    int status, handlers;
+};
+
+class thread_end : public SpaceTest, public testing::WithParamInterface<Ending>
+{
+};
+
+TEST_P(thread_end, ends_that_task_only)
+{
+    const Ending &ending = GetParam();
+    Thread neighbour("wait"), thread(ending.scene);
+    ASSERT_GT(thread.id, 0) << thread.message;
+    EXPECT_EQ(thread.wait(), ending.status);
+    EXPECT_EQ(thread.told.handlers, ending.handlers);
+    EXPECT_TRUE(eventually([] { return threads_of(getpid()) == 2; })) << threads_of(getpid());
+    neighbour.told.go = 1;
+    EXPECT_EQ(neighbour.wait(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, thread_end,
+                         testing::Values(Ending{"exit", 6 << 8, 1}, Ending{"_exit", 7 << 8, 0},
+                                         Ending{"quick_exit", 8 << 8, 0},
+                                         Ending{"pthread_exit", 0, 1}, Ending{"workers", 9 << 8, 0},
+                                         Ending{"exit elsewhere", 10 << 8, 0},
+                                         Ending{"pthread_exit first", 0, 0},
+                                         Ending{"raw exit", 0, 0}, Ending{"execute", 11 << 8, 0},
+                                         Ending{"children", 12 << 8, 0},
+                                         Ending{"setuid", 13 << 8, 0}));
+
+TEST_F(thread_mode, main_thread_may_leave_first)
+{
+    Thread thread("pthread_exit first");
+    ASSERT_GT(thread.id, 0);
+    EXPECT_EQ(thread.wait(), 0);
+    EXPECT_EQ(thread.told.value, 77);
+}
+
+TEST_F(thread_mode, execve_is_refused)
+{
+    Thread thread("execute");
+    ASSERT_GT(thread.id, 0);
+    EXPECT_EQ(thread.wait(), 11 << 8);
+    EXPECT_EQ(thread.told.value, EPERM);
+}
+
+TEST_F(thread_mode, blocks_all_signals_but_those_of_faults)
+{
+    Thread thread("mask");
+    ASSERT_GT(thread.id, 0);
+    EXPECT_EQ(thread.wait(), 0);
+    EXPECT_EQ(thread.told.value, 2);
+}
+
+TEST_F(thread_mode, takes_the_signal_mask_it_is_given)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    Thread thread("mask", [&](Attr &attr) { attr.signal_mask = &none; });
+    ASSERT_GT(thread.id, 0);
+    EXPECT_EQ(thread.wait(), 0);
+    EXPECT_EQ(thread.told.value, 0);
+}
+
+TEST_F(thread_mode, refuses_attributes_of_what_is_shared)
+{
+    onespace_fd_map map = {0, 5};
+    rlimit limits[RLIM_NLIMITS] = {};
+    sigset_t set;
+    sigemptyset(&set);
+    const std::function<void(Attr &)> changes[] = {
+        [&](Attr &attr) { attr.fds = &map, attr.fd_count = 1; },
+        [&](Attr &attr) { attr.directory = 0; },
+        [&](Attr &attr) { attr.umask = 022; },
+        [&](Attr &attr) { attr.limits = limits; },
+        [&](Attr &attr) { attr.ignored_signals = &set; },
+        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_CLOSE_FDS; },
+        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_GROUP; },
+        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_SESSION; },
+        [&](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; },
+    };
+    for (const auto &change : changes)
+        EXPECT_EQ(Thread("wait", change).id, -EINVAL);
+}
+
+TEST_F(thread_mode, can_be_detached_and_killed_by_name_of_the_process)
+{
+    Thread thread("wait", [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_DETACHED; });
+    ASSERT_GT(thread.id, 0);
+    EXPECT_EQ(onespace_pid(thread.id), getpid());
+    EXPECT_EQ(onespace_kill(thread.id, 0), 0);
+    thread.told.go = 1;
+    EXPECT_TRUE(eventually([&] { return onespace_kill(thread.id, 0) == -ESRCH; }));
+    EXPECT_EQ(onespace_wait(thread.id, nullptr, 0), -ECHILD);
+}
+
+TEST_F(thread_mode, a_hundred_at_once_and_the_memory_comes_back)
+{
+    auto resident = [] {
+        std::ifstream statm("/proc/self/statm");
+        long size = 0, pages = 0;
+        statm >> size >> pages;
+        return pages * 4;
+    };
+    long before = 0;
+    for (int round = 0; round < 4; round++) {
+        std::vector<std::unique_ptr<Thread>> threads;
+        for (int i = 0; i < 100; i++)
+            threads.push_back(std::make_unique<Thread>("workers"));
+        for (auto &thread : threads) {
+            ASSERT_GT(thread->id, 0) << thread->message;
+            ASSERT_EQ(thread->wait(), 9 << 8);
+        }
+        if (round == 1)
+            before = resident();
+    }
+    EXPECT_TRUE(eventually([] { return threads_of(getpid()) == 1; }));
+    EXPECT_LT(resident(), before + 4096);
+}
+
+TEST_F(thread_mode, a_crash_takes_the_process)
+{
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) { // a space of its own: the fixture's is not the child's
+        execl("/proc/self/exe", "task_test", "--gtest_filter=thread_mode_victim.*",
+              "--gtest_also_run_disabled_tests", nullptr);
+        _exit(99);
+    }
+    int status;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
+using thread_mode_victim = SpaceTest;
+TEST_F(thread_mode_victim, DISABLED_crashes)
+{
+    rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    Thread thread("crash");
+    thread.wait();
+}
+
+TEST_F(thread_mode, a_missing_library_ends_the_task_only)
+{
+    char address[] = "0";
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.flags = ONESPACE_SPAWN_THREAD;
+    Words words = {program("needs-missing"), address};
+    int id = onespace_spawn(words[0].c_str(), pointers(words).data(), nullptr, &attr);
+    ASSERT_GT(id, 0);
+    onespace_status status;
+    ASSERT_EQ(onespace_wait(id, &status, Patience), id);
+    EXPECT_EQ(status.status, 127 << 8);
+}
+
+TEST_F(thread_mode, tasks_of_a_task_end_with_its_process)
+{
+    Task parent({program("threads-parent"), "wait"});
+    int child = std::stoi(parent.line());
+    ASSERT_GT(child, 0);
+    EXPECT_EQ(onespace_pid(child), parent.pid());
+    parent.kill();
+    EXPECT_EQ(parent.wait(), SIGKILL);
+    EXPECT_TRUE(eventually([&] { return onespace_pid(child) == -ESRCH; }));
+}
+
+TEST_F(thread_mode, refuses_programs_that_need_the_process)
+{
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.flags = ONESPACE_SPAWN_THREAD;
+    char message[256] = "";
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    struct {
+        std::string program, reason;
+    } refused[] = {{"/usr/bin/java", "Java machine"},
+                   {program("plain-musl"), "does not use glibc"},
+                   {program("plain-static"), "does not use glibc"},
+                   {program("nil-go"), "Go program"}};
+    for (const auto &[file, reason] : refused) {
+        char *argv[] = {const_cast<char *>("refused"), nullptr};
+        if (access(file.c_str(), X_OK) != 0)
+            continue; // its tool is not installed
+        EXPECT_EQ(onespace_spawn(file.c_str(), argv, nullptr, &attr), -ENOTSUP) << file;
+        EXPECT_NE(strstr(message, reason.c_str()), nullptr) << message;
+    }
+}
