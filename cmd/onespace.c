@@ -7,9 +7,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "cmd/lib/commands.h"
-#include "cmd/lib/help.h"
-#include "host/host.h"
+#include "cmd/lib/options.h"
+#include "launch/launch.h"
 #include "onespace.h"
 
 const struct command commands[] = {

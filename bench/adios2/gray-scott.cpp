@@ -1,5 +1,5 @@
-// bench/adios2/gray-scott.cpp: a simulation and an analysis coupled by ADIOS2, which know nothing
-// of onespace; adios2.xml in the working directory chooses the engine.
+// bench/adios2/gray-scott.cpp: a simulation and an analysis that use ADIOS2 only; adios2.xml in the
+// working directory chooses the engine.
 //
 //   mpiexec -n N gray-scott simulate STREAMS SIDE STEPS GAP
 //   mpiexec -n M gray-scott analyse STREAMS
@@ -9,9 +9,9 @@
 // steps. The analysis counts both in a histogram, and how often V crosses a threshold between
 // neighbours within a plane: integers, so that all engines and numbers of ranks must agree.
 //
-// STREAMS: 1, or with an ADIOS2 without MPI N, since most engines then write a stream by one
-// process alone. The first rank of the simulation prints the seconds of the whole run and of its
-// output, that of the analysis a line for each step.
+// STREAMS: 1; or N with an ADIOS2 without MPI, with which most engines write a stream from one
+// process only. The first rank of the simulation prints the seconds of the whole run and of its
+// output; the first rank of the analysis prints a line for each step.
 #include <adios2.h>
 
 #include <mpi.h>
@@ -136,8 +136,8 @@ void simulate(size_t streams, size_t side, size_t steps, size_t gap)
         fail("STREAMS is 1, or the number of ranks");
     Simulation simulation(side);
     adios2::ADIOS adios = start_adios();
-    size_t number = (size_t)rank % streams;
-    adios2::IO io = adios.DeclareIO(streams == 1 ? "writer" : "writer" + std::to_string(number));
+    size_t stream = (size_t)rank % streams;
+    adios2::IO io = adios.DeclareIO(streams == 1 ? "writer" : "writer" + std::to_string(stream));
     adios2::Dims shape = {side, side, side}, start = {simulation.first, 0, 0},
                  count = {simulation.planes, side, side};
     auto u = io.DefineVariable<double>("U", shape, start, count);
@@ -145,7 +145,7 @@ void simulate(size_t streams, size_t side, size_t steps, size_t gap)
     auto number = io.DefineVariable<uint64_t>("step");
     io.DefineAttribute<double>("F", FEED);
     io.DefineAttribute<double>("k", KILL);
-    adios2::Engine engine = io.Open(stream_name(number), adios2::Mode::Write);
+    adios2::Engine engine = io.Open(stream_name(stream), adios2::Mode::Write);
     double began = 0, output = 0;
     for (uint64_t step = 0; step < steps; step++) {
         for (size_t i = 0; i < gap; i++)

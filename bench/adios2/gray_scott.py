@@ -1,6 +1,5 @@
-"""bench/adios2/gray_scott.py: the workload of two programs: a simulation that writes two fields of three dimensions
-each step, and an analysis of another number of ranks. Neither knows onespace; the results of all engines must be
-equal."""
+"""bench/adios2/gray_scott.py: the workload of two programs: a simulation that writes two three-dimensional fields in
+each step, and an analysis with another number of ranks. The results of all engines must be equal."""
 import os
 import pathlib
 import re
@@ -11,10 +10,10 @@ import onespace_mpi
 from streams import FILES, PLUGIN, QUEUE, compile_options, configuration, parent_of, run_pair
 
 SOURCE = pathlib.Path(__file__).resolve().parent / "gray-scott.cpp"
-# Name: engine, parameters of the writer and the reader, whether all ranks write one stream. An ADIOS2 without MPI lets
-# other engines write one stream by one process alone, so there each rank has its own.
+# Name: engine, parameters of the writer and the reader, whether all ranks write one stream. Without MPI other engines
+# of ADIOS2 write a stream from one process only, so each rank then has its own stream.
 LAUNCHED = {**PLUGIN, "Ranks": "launcher"}
-WAYS = {
+VARIANTS = {
     "onespace, one stream": ("plugin", {**LAUNCHED, **QUEUE}, LAUNCHED, True),
     "onespace": ("plugin", {**PLUGIN, **QUEUE}, PLUGIN, False),
     "SST": ("SST", QUEUE, {}, False),
@@ -23,12 +22,12 @@ WAYS = {
 WHAT = {"output": "of a step until the simulation goes on", "whole": "of a step of the simulation, output included"}
 
 
-def series_name(what, way):
-    return f"gray-scott/{what}/{way}"
+def series_name(what, variant):
+    return f"gray-scott/{what}/{variant}"
 
 
 class Coupled:
-    """One simulation and its analysis, again and again."""
+    """Runs a simulation and its analysis."""
 
     def __init__(self, place, args, result, adios2, plugin):
         self.place, self.args, self.plugin = place, args, plugin
@@ -43,8 +42,8 @@ class Coupled:
                                      env=self.mpi.env)
         self.runs, self.wanted = 0, None
 
-    def run(self, way):
-        engine, writer, reader, is_one = WAYS[way]
+    def run(self, variant):
+        engine, writer, reader, is_one = VARIANTS[variant]
         streams = 1 if is_one else self.args.ranks
         self.runs += 1
         job = [ob.onespace_command(), "run", "--space", f"gray-scott-{os.getpid()}-{self.runs}"]
@@ -58,28 +57,30 @@ class Coupled:
             sides = [(self.args.ranks, ["simulate", streams, self.args.side, self.args.steps, self.args.gap]),
                      (self.args.readers, ["analyse", streams])]
             commands = [self.mpi.command(ranks, [*front, self.program, *words], bind=False) for ranks, words in sides]
-            said = run_pair(commands, directory, {**os.environ, **self.mpi.env, "ADIOS2_PLUGIN_PATH": str(self.plugin),
-                                                  "OMPI_MCA_mpi_yield_when_idle": "1"})
-        self.compare(way, said[1])
-        return {what: float(re.search(rf"^{what} \d+ (\S+)$", said[0], re.MULTILINE)[1]) for what in WHAT}
+            env = {**os.environ, **self.mpi.env, "ADIOS2_PLUGIN_PATH": str(self.plugin),
+                   "OMPI_MCA_mpi_yield_when_idle": "1"}
+            outputs = run_pair(commands, directory, env)
+        self.compare(variant, outputs[1])
+        return {what: float(re.search(rf"^{what} \d+ (\S+)$", outputs[0], re.MULTILINE)[1]) for what in WHAT}
 
-    def compare(self, way, text):
+    def compare(self, variant, text):
         found = [line for line in text.splitlines() if line.startswith("step ")]
         if len(found) != self.args.steps:
-            raise ob.Failure(f"gray-scott over {way}: the analysis saw {len(found)} of {self.args.steps} steps:\n"
+            raise ob.Failure(f"gray-scott over {variant}: the analysis saw {len(found)} of {self.args.steps} steps:\n"
                              f"{text[-2000:]}")
         self.wanted = self.wanted or found
         if found != self.wanted:
-            raise ob.Failure(f"gray-scott over {way}: the analysis found\n{found[-1]}\nand with the first engine\n"
+            raise ob.Failure(f"gray-scott over {variant}: the analysis found\n{found[-1]}\nand with the first engine\n"
                              f"{self.wanted[-1]}")
 
 
 def measure(place, args, result, adios2, plugin):
     coupled = Coupled(place, args, result, adios2, plugin)
-    samples = ob.alternate({way: lambda way=way: coupled.run(way) for way in WAYS}, args.repeats)
-    for way in WAYS:
+    runs = {variant: lambda variant=variant: coupled.run(variant) for variant in VARIANTS}
+    samples = ob.alternate(runs, args.repeats)
+    for variant in VARIANTS:
         for what in WHAT:
-            result.add(series_name(what, way), "s", {args.side: samples[way][what]})
+            result.add(series_name(what, variant), "s", {args.side: samples[variant][what]})
     result.note(f"gray-scott: {args.ranks} ranks write U and V of {args.side}^3 cells, {args.readers} read them; the "
                 f"results of {coupled.runs} runs were equal")
 
@@ -87,5 +88,5 @@ def measure(place, args, result, adios2, plugin):
 def print_tables(result):
     print("\nGray-Scott: milliseconds of a step: median (quartiles)")
     ob.table(["", *WHAT.values()],
-             [[way, *[ob.spread_text(result.find(series_name(what, way)).samples[0], 1e3) for what in WHAT]]
-              for way in WAYS])
+             [[variant, *[ob.spread_text(result.find(series_name(what, variant)).samples[0], 1e3) for what in WHAT]]
+              for variant in VARIANTS])

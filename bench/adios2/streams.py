@@ -1,5 +1,5 @@
-"""bench/adios2/streams.py: what the workloads of bench/adios2 share: finding ADIOS2 and the plug-in, adios2.xml, and
-running both ends of a stream."""
+"""bench/adios2/streams.py: finds ADIOS2 and the plug-in, writes adios2.xml, and runs both ends of a stream, for all
+workloads of bench/adios2."""
 import os
 import pathlib
 import subprocess
@@ -28,7 +28,7 @@ def find_plugin():
 
 
 def compile_options(adios2):
-    """Those before a source in C++, and those after it."""
+    """The options before a C++ source, and those after it."""
     libraries = adios2 / "lib" if (adios2 / "lib").is_dir() else adios2
     return [f"-isystem{adios2 / 'include'}"], [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-ladios2_cxx",
                                                "-ladios2_core", "-Wl,--allow-shlib-undefined"]
@@ -36,30 +36,30 @@ def compile_options(adios2):
 
 def configuration(engine, parameters):
     """adios2.xml with an io for each {name: parameters}."""
-    def io(name, of_it):
-        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in of_it.items())
+    def io(name, given):
+        lines = "".join(f'<parameter key="{key}" value="{value}"/>' for key, value in given.items())
         return f'<io name="{name}"><engine type="{engine}">{lines}</engine></io>'
-    ios = "".join(io(name, of_it) for name, of_it in parameters.items())
+    ios = "".join(io(name, given) for name, given in parameters.items())
     return f'<?xml version="1.0"?><adios-config>{ios}</adios-config>\n'
 
 
 def parent_of(engine, place):
-    """Where the directory of a run is made: files go to tmpfs."""
+    """The parent of a run's directory; BP5 writes its files to tmpfs."""
     return "/dev/shm" if engine == "BP5" and os.access("/dev/shm", os.W_OK) else place.path
 
 
 def run_pair(commands, directory, environment):
-    """Both ends at the same time: what each has printed."""
+    """Run both ends at the same time and return their outputs."""
     started = [subprocess.Popen([str(word) for word in command], cwd=directory, env=environment, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                for command in commands]
     texts = []
     try:
         for process in started:
-            said, _ = process.communicate(timeout=LIMIT_S)
-            texts.append(said)
+            output, _ = process.communicate(timeout=LIMIT_S)
+            texts.append(output)
             if process.returncode != 0:
-                raise ob.Failure(f"{' '.join(process.args)} ended with {process.returncode}:\n{said[-2000:]}")
+                raise ob.Failure(f"{' '.join(process.args)} exited with {process.returncode}:\n{output[-2000:]}")
     except subprocess.TimeoutExpired:
         raise ob.Failure(f"still running after {LIMIT_S} s: {' '.join(started[0].args)}") from None
     finally:

@@ -1,9 +1,6 @@
 /* cmd/bench/command.c: onespace bench: executes the benchmark's driver, a Python program. */
 #include <stdio.h>
 
-#include "cmd/lib/commands.h"
-#include "cmd/lib/help.h"
-#include "cmd/lib/driver.h"
 #include "cmd/lib/options.h"
 
 const char bench_help[] =

@@ -3,9 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cmd/lib/commands.h"
-#include "cmd/lib/help.h"
-#include "cmd/lib/driver.h"
 #include "cmd/lib/options.h"
 
 const char report_help[] =

@@ -11,7 +11,6 @@
 
 #include "arch/registers.h"
 #include "cmd/map/map.h"
-#include "cmd/ps/code.h"
 #include "cmd/ps/ps.h"
 #include "space/child.h"
 
@@ -73,7 +72,7 @@ void core_forget(struct core_memory *memory);
 /* Reads at that address, or offset of a file: bytes read. */
 typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
 
-/* ---- chain.c ---- */
+/* ---- segments.c: the code of the space ---- */
 
 /* The end of the range of slot 0, of which no task's core has anything. */
 #define CORE_ENTRY_AT (LAYOUT_REGION + LAYOUT_RANGE - LAYOUT_MIB)
@@ -126,14 +125,14 @@ enum { CORE_AUXV_MAX = 256 };
 void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count,
                       core_reader *read, const void *context, int may_open);
 
-/* ---- write.c ---- */
+/* ---- segments.c: the file ---- */
 
 /* The ELF header of a core with that many program headers, and no section header yet. */
 Elf64_Ehdr core_header(uint64_t headers);
 /* Writes the file: its size on the disk, or -errno. */
 int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes);
 
-/* ---- command.c: the file, complete under its name or not there ---- */
+/* ---- core.c: the output file, which has its name only when it is complete ---- */
 
 /* A new file, which gets the name `path` when it is complete: its descriptor, or -1 with a message.
  */
@@ -144,7 +143,7 @@ void core_drop_file(int fd);
 /* Says why it cannot be written: 1. */
 int core_cannot_write(const char *path, int error);
 
-/* ---- from.c: the core of a task that crashed, from that of the whole space ---- */
+/* ---- kernel_core.c: the core of a task that crashed, from that of the whole space ---- */
 
 struct core_from {
     const char *core; /* a file, or "-": standard input */

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "arch/constants.h"
-#include "arch/elf.h"
 #include "cmd/core/core.h"
 
 enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NAME_ROOM = 8 };

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "arch/constants.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "cmd/core/core.h"
 #include "cmd/lib/user.h"
 
@@ -82,8 +82,8 @@ static void note_process(const struct ps_task *task, const struct core_memory *m
                          const struct core_record *record, struct core_notes *notes)
 {
     struct elf_prpsinfo info = {.pr_sname = 'T', .pr_state = 3, .pr_pid = task->pid};
-    struct process_stat stat;
-    if (process_read(task->pid, &stat) == 0) {
+    struct proc_stat stat;
+    if (proc_read_stat(task->pid, &stat) == 0) {
         info.pr_ppid = stat.parent;
         snprintf(info.pr_fname, sizeof(info.pr_fname), "%.15s", stat.name);
     }
@@ -108,10 +108,10 @@ static void note_thread(const struct ps_task *task, const struct core_thread *th
                         struct core_notes *notes)
 {
     struct elf_prstatus status = {.pr_pid = thread->id, .pr_fpvalid = 1};
-    struct process_stat stat;
+    struct proc_stat stat;
     status.pr_cursig = (short)thread->signal;
     status.pr_info.si_signo = thread->signal;
-    if (process_read(task->pid, &stat) == 0)
+    if (proc_read_stat(task->pid, &stat) == 0)
         status.pr_ppid = stat.parent;
     status.pr_pgrp = getpgid(task->pid);
     status.pr_sid = getsid(task->pid);

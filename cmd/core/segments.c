@@ -1,15 +1,18 @@
-/* cmd/core/segments.c: which memory of a task goes into its core.
+/* cmd/core/segments.c: which memory of a task its core contains, and the file itself.
  *
- * The mappings that are the task's: its range, and what it mapped elsewhere. And the vDSO, which
- * all have. Of these the contents that /proc/PID/coredump_filter asks for, as in the kernel's
- * cores: by default what is in no file, and the first page of ELF files. What is in a file
- * debuggers read from there.
+ * A core contains the mappings of the task: its range, its mappings elsewhere, and the vDSO. Like
+ * the kernel's cores it holds the contents that /proc/PID/coredump_filter selects: by default
+ * memory that is in no file, and the first page of ELF files. Debuggers read the rest from the
+ * files.
  *
- * Private pages that were never touched are zero, and holes in the core. Of shared memory only what
- * this place has touched is known without allocating pages, so the rest is not in the core at all:
- * a debugger says so, where zeroes would be a lie. */
+ * Private pages that were never touched are zero, and holes in the core. Of shared memory the
+ * kernel shows only the pages that this process has touched, without allocating the others. So the
+ * others are not in the core at all: a debugger reports them as missing, where zeroes would be
+ * wrong. */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +20,8 @@
 #include "arch/constants.h"
 #include "cmd/core/core.h"
 #include "onespace.h"
+
+/* ---- Segments ---- */
 
 enum {
     PRIVATE_ANONYMOUS = 1,
@@ -217,4 +222,306 @@ void core_forget(struct core_memory *memory)
     free(memory->added);
     map_free(&memory->map);
     *memory = (struct core_memory){.memory = -1, .page_map = -1};
+}
+
+/* ---- The code of the space, for debuggers ----
+ *
+ * A thread in a system call that onespace handles runs code of the root's library, which is in no
+ * list of the task. Without unwind tables for that code a debugger's backtrace ends there. So the
+ * core, and only the core, gets one more entry at the end of the task's list of libraries. The
+ * entry lies at an address where the space keeps nothing of the task's, and the last entry of the
+ * list is changed to lead to it. */
+
+enum { LIBRARIES_MAX = 65536 };
+
+/* The last of the task's link maps: its address, or 0 when the list is being changed or damaged. */
+static uintptr_t last_library(core_reader *read, const void *context, uintptr_t first)
+{
+    struct space_link_map map;
+    uintptr_t previous = 0;
+    for (unsigned i = 0; i < LIBRARIES_MAX && first; i++) {
+        if (read(context, first, &map, sizeof(map)) != sizeof(map) ||
+            (i > 0 && map.previous != previous))
+            return 0;
+        previous = first;
+        first = map.next;
+    }
+    return first ? 0 : previous;
+}
+
+/* Where the code was loaded, and its dynamic section, by the headers in its first page. */
+static int describe_code(core_reader *read, const void *context, uintptr_t base,
+                         struct space_link_map *map)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr program;
+    int has_load = 0, has_dynamic = 0;
+    if (read(context, base, &header, sizeof(header)) != sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return -ENOEXEC;
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        if (read(context, base + header.e_phoff + i * sizeof(program), &program, sizeof(program)) !=
+            sizeof(program))
+            return -ENOEXEC;
+        if (program.p_type == PT_LOAD && !has_load++)
+            map->bias = base - program.p_vaddr / ARCH_PAGE * ARCH_PAGE;
+        if (program.p_type == PT_DYNAMIC && !has_dynamic++)
+            map->dynamic = program.p_vaddr;
+    }
+    map->dynamic += map->bias;
+    return has_load && has_dynamic ? 0 : -ENOEXEC;
+}
+
+uintptr_t core_make_entry(core_reader *read, const void *context, const struct space_slot *slot,
+                          core_reader *read_code, const void *code_context, const struct code *code,
+                          struct core_entry *entry)
+{
+    uintptr_t last = last_library(read, context, atomic_load(&slot->debug.libraries.maps));
+    *entry = (struct core_entry){.name = ""};
+    if (!last || !code->path[0] ||
+        describe_code(read_code, code_context, code->base, &entry->map) != 0)
+        return 0;
+    entry->map.name = (const char *)(CORE_ENTRY_AT + offsetof(struct core_entry, name));
+    entry->map.previous = last;
+    snprintf(entry->name, sizeof(entry->name), "%s", code->path);
+    return last + offsetof(struct space_link_map, next);
+}
+
+/* ---- Of a task that runs ---- */
+
+static size_t read_memory(const void *context, uint64_t at, void *to, size_t size)
+{
+    const struct core_memory *memory = context;
+    ssize_t done = pread(memory->memory, to, size, (off_t)at);
+    return done > 0 ? (size_t)done : 0;
+}
+
+static int is_free(const struct map *map, uintptr_t start, uintptr_t end)
+{
+    for (size_t i = 0; i < map->count; i++)
+        if (map->regions[i].start < end && map->regions[i].end > start)
+            return 0;
+    return 1;
+}
+
+/* Whether the core has the contents of that address. */
+static int is_written(const struct core_memory *memory, uintptr_t at, size_t size)
+{
+    for (size_t i = 0; i < memory->count; i++) {
+        const struct core_segment *segment = &memory->segments[i];
+        if (at >= segment->start && at + size <= segment->start + segment->bytes)
+            return 1;
+    }
+    return 0;
+}
+
+/* The segments ascend. */
+static int insert(struct core_memory *memory, const struct core_segment *segment)
+{
+    struct core_segment *more =
+        realloc(memory->segments, (memory->count + 1) * sizeof(*memory->segments));
+    if (!more)
+        return -ENOMEM;
+    size_t at = memory->count;
+    for (; at > 0 && more[at - 1].start > segment->start; at--)
+        more[at] = more[at - 1];
+    more[at] = *segment;
+    memory->segments = more;
+    memory->room = ++memory->count;
+    return 0;
+}
+
+int core_add_code(const struct space_slot *slot, struct core_memory *memory)
+{
+    static const struct map_region region = {
+        .start = CORE_ENTRY_AT, .end = CORE_ENTRY_AT + LAYOUT_MIB, .permissions = "r--p"};
+    const size_t size = (sizeof(struct core_entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    struct core_segment segment = {&region, CORE_ENTRY_AT, CORE_ENTRY_AT + size, size, 0, NULL};
+    struct core_entry *entry = calloc(1, size);
+    if (!entry)
+        return -ENOMEM;
+    uintptr_t next_at =
+        core_make_entry(read_memory, memory, slot, read_memory, memory, &memory->code, entry);
+    int result = next_at && is_written(memory, next_at, sizeof(uintptr_t)) &&
+                         is_free(&memory->map, CORE_ENTRY_AT, CORE_ENTRY_AT + size)
+                     ? 0
+                     : -ENOENT;
+    segment.content = entry;
+    if (result == 0)
+        result = insert(memory, &segment);
+    if (result != 0) {
+        free(entry);
+        return result;
+    }
+    memory->added = entry;
+    memory->change_at = next_at;
+    memory->change = CORE_ENTRY_AT;
+    return 0;
+}
+
+/* ---- The file: ELF header, program headers, notes, memory ----
+ *
+ * With 65,535 program headers or more, their number is in the first section header, which exists
+ * for that purpose only (elf(5), PN_XNUM). */
+
+enum { BUFFER = 1 << 20 };
+
+struct writing {
+    int fd;
+    off_t at;
+    int64_t written;
+    int result;
+};
+
+static void put(struct writing *writing, const void *bytes, size_t size)
+{
+    const char *from = bytes;
+    while (size > 0 && writing->result == 0) {
+        ssize_t done = pwrite(writing->fd, from, size, writing->at);
+        if (done <= 0) {
+            writing->result = done < 0 ? -errno : -EIO;
+            return;
+        }
+        from += done;
+        size -= (size_t)done;
+        writing->at += done;
+        writing->written += done;
+    }
+}
+
+static uint64_t align(uint64_t offset)
+{
+    return (offset + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+}
+
+Elf64_Ehdr core_header(uint64_t headers)
+{
+    Elf64_Ehdr header = {
+        .e_type = ET_CORE,
+        .e_machine = ARCH_ELF_MACHINE,
+        .e_version = EV_CURRENT,
+        .e_phoff = sizeof(header),
+        .e_ehsize = sizeof(header),
+        .e_phentsize = sizeof(Elf64_Phdr),
+        .e_phnum = headers < PN_XNUM ? (Elf64_Half)headers : PN_XNUM,
+    };
+    memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_ident[EI_VERSION] = EV_CURRENT;
+    return header;
+}
+
+static void put_header(struct writing *writing, uint64_t headers, uint64_t sections)
+{
+    Elf64_Ehdr header = core_header(headers);
+    if (sections) {
+        header.e_shoff = sections;
+        header.e_shentsize = sizeof(Elf64_Shdr);
+        header.e_shnum = 1;
+    }
+    put(writing, &header, sizeof(header));
+}
+
+static Elf64_Word flags_of(const char *permissions)
+{
+    return (permissions[0] == 'r' ? PF_R : 0u) | (permissions[1] == 'w' ? PF_W : 0u) |
+           (permissions[2] == 'x' ? PF_X : 0u);
+}
+
+static void put_program_headers(struct writing *writing, const struct core_memory *memory,
+                                uint64_t notes, uint64_t notes_size, uint64_t data)
+{
+    Elf64_Phdr note = {.p_type = PT_NOTE, .p_offset = notes, .p_filesz = notes_size, .p_align = 4};
+    put(writing, &note, sizeof(note));
+    for (size_t i = 0; i < memory->count && writing->result == 0; i++) {
+        const struct core_segment *segment = &memory->segments[i];
+        Elf64_Phdr header = {
+            .p_type = PT_LOAD,
+            .p_flags = flags_of(segment->region->permissions),
+            .p_offset = data,
+            .p_vaddr = segment->start,
+            .p_filesz = segment->bytes,
+            .p_memsz = segment->end - segment->start,
+            .p_align = ARCH_PAGE,
+        };
+        put(writing, &header, sizeof(header));
+        data += segment->bytes;
+    }
+}
+
+/* Up to BUFFER bytes. What cannot be read, as behind the end of a file, is a hole. */
+static void put_memory(struct writing *writing, const struct core_memory *memory, uintptr_t from,
+                       size_t size, char *buffer)
+{
+    while (size > 0 && writing->result == 0) {
+        ssize_t done = pread(memory->memory, buffer, size, (off_t)from);
+        if (done > 0)
+            put(writing, buffer, (size_t)done);
+        size_t passed = done > 0 ? (size_t)done : ARCH_PAGE - from % ARCH_PAGE;
+        passed = passed < size ? passed : size;
+        if (done <= 0)
+            writing->at += (off_t)passed;
+        from += passed;
+        size -= passed;
+    }
+}
+
+static void put_segment(struct writing *writing, const struct core_memory *memory,
+                        const struct core_segment *segment, char *buffer)
+{
+    static unsigned char present[CORE_PAGES];
+    uintptr_t end = segment->start + segment->bytes;
+    off_t begin = writing->at;
+    if (segment->content) {
+        put(writing, segment->content, segment->bytes);
+        return;
+    }
+    for (uintptr_t at = segment->start; at < end && writing->result == 0;) {
+        size_t pages = BUFFER / ARCH_PAGE, run = 0;
+        uintptr_t until = end - at < BUFFER ? end : at + BUFFER;
+        if (!segment->is_sparse) {
+            put_memory(writing, memory, at, until - at, buffer);
+            at = until;
+            continue;
+        }
+        pages = core_present(memory, at, until, present);
+        while (run < pages && present[run] == present[0])
+            run++;
+        if (present[0])
+            put_memory(writing, memory, at, run * ARCH_PAGE, buffer);
+        else
+            writing->at += (off_t)(run * ARCH_PAGE);
+        at += run * ARCH_PAGE;
+    }
+    if (memory->change_at >= segment->start && memory->change_at < end && writing->result == 0 &&
+        pwrite(writing->fd, &memory->change, sizeof(memory->change),
+               begin + (off_t)(memory->change_at - segment->start)) != sizeof(memory->change))
+        writing->result = -errno;
+}
+
+int64_t core_write(int fd, const struct core_memory *memory, const struct core_notes *notes)
+{
+    struct writing writing = {.fd = fd};
+    uint64_t headers = memory->count + 1;
+    uint64_t at = sizeof(Elf64_Ehdr) + headers * sizeof(Elf64_Phdr);
+    uint64_t sections = headers < PN_XNUM ? 0 : at;
+    uint64_t notes_at = at + (sections ? sizeof(Elf64_Shdr) : 0);
+    char *buffer = malloc(BUFFER);
+    if (!buffer)
+        return -ENOMEM;
+    put_header(&writing, headers, sections);
+    put_program_headers(&writing, memory, notes_at, notes->size, align(notes_at + notes->size));
+    if (sections) {
+        Elf64_Shdr section = {.sh_type = SHT_NULL, .sh_info = (Elf64_Word)headers};
+        put(&writing, &section, sizeof(section));
+    }
+    put(&writing, notes->bytes, notes->size);
+    writing.at = (off_t)align((uint64_t)writing.at);
+    for (size_t i = 0; i < memory->count && writing.result == 0; i++)
+        put_segment(&writing, memory, &memory->segments[i], buffer);
+    free(buffer);
+    if (writing.result == 0 && ftruncate(fd, writing.at) != 0)
+        writing.result = -errno;
+    return writing.result < 0 ? writing.result : writing.written;
 }

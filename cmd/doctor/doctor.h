@@ -1,9 +1,11 @@
-/* cmd/doctor/doctor.h: the parts of `onespace doctor`. Each looks at one side of the machine and
- * says what it found; none changes anything. */
+/* cmd/doctor/doctor.h: the parts of `onespace doctor`. Each checks one aspect of the machine and
+ * reports what it found; none changes anything. */
 #ifndef ONESPACE_CMD_DOCTOR_DOCTOR_H
 #define ONESPACE_CMD_DOCTOR_DOCTOR_H
 
 #include <stddef.h>
+
+/* ---- The report ---- */
 
 enum doctor_status {
     DOCTOR_GOOD,
@@ -17,18 +19,18 @@ __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
                                                       const char *finding, ...);
 
 void doctor_kernel(void);          /* kernel.c */
+void doctor_calls(void);           /* kernel.c: system calls that may be forbidden */
 void doctor_memory(void);          /* memory.c */
-void doctor_limits(void);          /* limits.c */
-void doctor_calls(void);           /* calls.c */
-void doctor_install(void);         /* trial.c: agent, address region, interposition, sockets */
-void doctor_trial(void);           /* trial.c */
-void doctor_xpmem(void);           /* xpmem.c */
+void doctor_limits(void);          /* memory.c: resource limits */
+void doctor_ranks(unsigned ranks); /* memory.c: whether so many ranks fit */
+void doctor_install(void);         /* install.c: agent, address region, interposition, sockets */
+void doctor_trial(void);           /* install.c */
+void doctor_xpmem(void);           /* install.c */
 void doctor_mpi(void);             /* mpi.c: launchers and libraries */
+void doctor_settings(void);        /* mpi.c: environment variables */
 void doctor_storage(void);         /* storage.c */
-void doctor_settings(void);        /* settings.c: environment */
-void doctor_ranks(unsigned ranks); /* ranks.c: whether so many fit */
 
-/* ---- child.c: checks that may hang, crash or leave something behind run in a child ---- */
+/* ---- doctor.c: checks that may hang, crash or leave something behind run in a child ---- */
 
 /* Runs function in a child, which may write an answer to its descriptor and whose standard output
  * and error are discarded. Its wait status, or -errno (-ETIMEDOUT: it was killed). answer is always
@@ -40,5 +42,43 @@ int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms
 
 /* The text of a small file without the newline: 0 or -errno, and then text is empty. */
 int doctor_read(const char *path, char *text, size_t size);
+
+/* ---- mpi.c: which kind of launcher a program is ---- */
+
+/* Launchers that have their options in common. */
+enum mpi_family {
+    MPI_FAMILY_UNKNOWN,
+    MPI_FAMILY_HYDRA,   /* MPICH, Intel MPI, and others with MPICH's binary interface */
+    MPI_FAMILY_OPENMPI, /* Open MPI's mpirun, PRRTE's prterun */
+};
+
+enum { MPI_KIND_SIZE = 128 };
+
+/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
+int word_after(const char *text, const char *before, char *word, size_t size);
+
+/* The kind of launcher that printed this with --version, for people. */
+enum mpi_family mpi_name_launcher(const char *output, char kind[MPI_KIND_SIZE]);
+
+/* Runs it with --version. 0, -ETIMEDOUT, or -EIO when it fails; then kind is what it said. */
+int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KIND_SIZE]);
+
+enum { MPI_VERSION_TIMEOUT_MS = 5000 };
+
+/* ---- mpi.c: the MPI launchers and libraries of this machine ---- */
+
+enum { MPI_FILES_MAX = 64 };
+
+struct mpi_files { /* files by their real paths, each once */
+    unsigned count;
+    char *names[MPI_FILES_MAX]; /* as found */
+    char *paths[MPI_FILES_MAX]; /* real */
+};
+
+/* Both add to *found, which starts as {0} and is freed with mpi_files_free. Launchers: along PATH.
+ * Libraries: those beside the launchers come first, then those that ldconfig knows. */
+void mpi_find_launchers(struct mpi_files *found);
+void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launchers);
+void mpi_files_free(struct mpi_files *found);
 
 #endif

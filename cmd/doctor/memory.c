@@ -1,18 +1,21 @@
-/* cmd/doctor/memory.c: mappings, overcommit, huge pages, memory cgroups, shared memory. */
+/* cmd/doctor/memory.c: memory and resource limits, and whether a number of ranks fits. */
 #include "cmd/doctor/doctor.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cmd/lib/output.h"
-#include "host/room/cgroup.h"
-#include "host/room/groups.h"
-#include "host/room/room.h"
+#include "launch/capacity.h"
+#include "onespace.h"
+
+/* ---- Mappings, overcommit, huge pages, control groups, shared memory ---- */
 
 /* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */
 enum { RANK_MAPPINGS = 170 };
@@ -49,8 +52,8 @@ static void say_overcommit(void)
         doctor_say(DOCTOR_WARNING, subject,
                    "sysctl -w vm.overcommit_memory=0, or keep enough room below the limit.",
                    "strict (2): what tasks reserve counts, not what they use; %s of %s are taken",
-                   output_bytes(used, cgroup_machine("Committed_AS")),
-                   output_bytes(limit, cgroup_machine("CommitLimit")));
+                   output_bytes(used, machine_memory("Committed_AS")),
+                   output_bytes(limit, machine_memory("CommitLimit")));
     else
         doctor_say(DOCTOR_GOOD, subject, NULL, "%s",
                    text[0] == '1' ? "always allowed (1)" : "heuristic (0)");
@@ -64,7 +67,7 @@ static void say_huge_pages(void)
     if (end)
         *end = 0;
     doctor_read("/proc/sys/vm/nr_hugepages", reserved, sizeof(reserved));
-    uint64_t bytes = cgroup_machine("Hugepagesize");
+    uint64_t bytes = machine_memory("Hugepagesize");
     output_bytes(size, bytes);
     if (!chosen)
         doctor_say(DOCTOR_WARNING, "huge pages", "Use a kernel with CONFIG_TRANSPARENT_HUGEPAGE.",
@@ -86,21 +89,22 @@ static void say_groups(void)
     static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const pids_names[2] = {"pids.max", "pids.max"};
     char text[OUTPUT_SHORT], ranks[OUTPUT_SHORT];
-    struct room room;
-    uint64_t memory = groups_limit("memory", memory_names), pids = groups_limit("pids", pids_names);
+    struct capacity capacity;
+    uint64_t memory = cgroup_lowest_limit("memory", memory_names, NULL),
+             pids = cgroup_lowest_limit("pids", pids_names, NULL);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    room_look(ROOM_MEMORY, (unsigned)cores, &room);
-    if (memory < cgroup_machine("MemTotal"))
+    capacity_estimate(CAPACITY_MEMORY, (unsigned)cores, &capacity);
+    if (memory < machine_memory("MemTotal"))
         doctor_say(DOCTOR_WARNING, "memory cgroup",
                    "Keep the job below it, or ask for more memory.",
                    "limited to %s, of which %ld MPI ranks, one for each CPU, take about %s without "
                    "their data; beyond it the kernel ends the whole space, not one task",
-                   output_bytes(text, memory), cores, output_bytes(ranks, room.likely * 1024));
+                   output_bytes(text, memory), cores, output_bytes(ranks, capacity.typical * 1024));
     else
         doctor_say(DOCTOR_GOOD, "memory cgroup", NULL,
                    "no limit below the machine's memory (%s); when that "
                    "is full the kernel ends a whole space, not one task",
-                   output_bytes(text, cgroup_machine("MemTotal")));
+                   output_bytes(text, machine_memory("MemTotal")));
     if (pids < (uint64_t)cores * 8)
         doctor_say(DOCTOR_WARNING, "pids cgroup", "Raise pids.max of the job or container.",
                    "%" PRIu64 " processes and threads at most", pids);
@@ -133,4 +137,114 @@ void doctor_memory(void)
     say_huge_pages();
     say_groups();
     say_shared_memory();
+}
+
+/* ---- Resource limits (ulimit) ----
+ *
+ * The kernel counts memory per address space, so a limit on memory applies to the whole space. */
+
+/* The registry, the command and one small task. */
+#define LEAST_SPACE (UINT64_C(256) << 20)
+
+static void say_memory_limit(int resource, const char *subject, const char *fix)
+{
+    struct rlimit limit;
+    char text[OUTPUT_SHORT];
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        doctor_say(DOCTOR_GOOD, subject, NULL, "unlimited");
+    else
+        doctor_say(limit.rlim_cur < LEAST_SPACE ? DOCTOR_WRONG : DOCTOR_WARNING, subject, fix,
+                   "%s for all tasks of a space together, not for each",
+                   output_bytes(text, limit.rlim_cur));
+}
+
+static void say_files(void)
+{
+    enum { LEAST = 1024 };
+    struct rlimit limit;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    /* The host has one for each rank, and launchers a few. */
+    rlim_t wanted = (rlim_t)cores * 8 > LEAST ? (rlim_t)cores * 8 : LEAST;
+    int few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < wanted;
+    doctor_say(few ? DOCTOR_WARNING : DOCTOR_GOOD, "ulimit -n",
+               few ? "Raise it: ulimit -n 65536 (or limits.conf, LimitNOFILE=)." : NULL,
+               "%llu open files%s", (unsigned long long)limit.rlim_cur,
+               few ? ": too few for a rank on every CPU" : "");
+}
+
+static void say_processes(void)
+{
+    struct rlimit limit;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    getrlimit(RLIMIT_NPROC, &limit);
+    int few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)cores * 16;
+    if (limit.rlim_cur == RLIM_INFINITY)
+        doctor_say(DOCTOR_GOOD, "ulimit -u", NULL, "unlimited");
+    else
+        doctor_say(few ? DOCTOR_WARNING : DOCTOR_GOOD, "ulimit -u",
+                   few ? "Raise it: ulimit -u 16384 (or limits.conf, TasksMax=)." : NULL,
+                   "%llu processes and threads of this user", (unsigned long long)limit.rlim_cur);
+}
+
+static void say_stack(void)
+{
+    struct rlimit limit;
+    char text[OUTPUT_SHORT];
+    getrlimit(RLIMIT_STACK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        doctor_say(DOCTOR_WARNING, "ulimit -s",
+                   "Name a size if that is too small: onespace run --stack 64M.",
+                   "unlimited, which a task cannot have: each gets 8M");
+    else
+        doctor_say(DOCTOR_GOOD, "ulimit -s", NULL, "%s of main stack for each task",
+                   output_bytes(text, limit.rlim_cur));
+}
+
+void doctor_limits(void)
+{
+    say_memory_limit(RLIMIT_AS, "ulimit -v", "Lift it: ulimit -v unlimited.");
+    say_memory_limit(RLIMIT_DATA, "ulimit -d", "Lift it: ulimit -d unlimited.");
+    say_files();
+    say_processes();
+    say_stack();
+}
+
+/* ---- Whether a number of ranks fits on this node ---- */
+
+/* The programs' own data need memory, too: a quarter of it should stay free. */
+enum { SPARE_MEMORY_SHARE = 4 };
+
+static void say_capacity(enum capacity_resource resource, const struct capacity *capacity,
+                         unsigned ranks)
+{
+    char fix[sizeof(capacity->fix) + 2], available[64];
+    uint64_t spare = resource == CAPACITY_MEMORY ? capacity->available / SPARE_MEMORY_SHARE : 0;
+    enum doctor_status status = capacity->minimum > capacity->available           ? DOCTOR_WRONG
+                                : capacity->typical > capacity->available - spare ? DOCTOR_WARNING
+                                                                                  : DOCTOR_GOOD;
+    snprintf(fix, sizeof(fix), "%c%s.", toupper((unsigned char)capacity->fix[0]),
+             capacity->fix + 1);
+    if (capacity->available == CAPACITY_UNLIMITED)
+        snprintf(available, sizeof(available), "there is no limit");
+    else
+        snprintf(available, sizeof(available), "%" PRIu64 "%s there: about %u MPI ranks",
+                 capacity->available, capacity->unit, capacity->ranks_typical);
+    doctor_say(status, capacity->resource, status == DOCTOR_GOOD ? NULL : fix,
+               "%u ranks need %" PRIu64 "%s at least, of an MPI program about %" PRIu64
+               "%s; %s (%s)",
+               ranks, capacity->minimum, capacity->unit, capacity->typical, capacity->unit,
+               available, capacity->limit);
+}
+
+void doctor_ranks(unsigned ranks)
+{
+    struct capacity capacity;
+    if (ranks > ONESPACE_TASKS_MAX)
+        doctor_say(DOCTOR_WRONG, "tasks", "Start fewer ranks on the node.",
+                   "%u ranks: one space holds %d", ranks, ONESPACE_TASKS_MAX);
+    for (unsigned resource = 0; resource < CAPACITY_RESOURCES; resource++) {
+        capacity_estimate(resource, ranks, &capacity);
+        say_capacity(resource, &capacity, ranks);
+    }
 }

@@ -1,8 +1,6 @@
-/* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, and how each library will copy
- * large messages between tasks. */
+/* cmd/doctor/mpi.c: the MPI launchers and libraries of this machine, how each library copies large
+ * messages between tasks, and the environment variables that change this. */
 #include "cmd/doctor/doctor.h"
-#include "cmd/doctor/mpi_files.h"
-#include "cmd/doctor/mpi_launchers.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +15,150 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launch/launch.h"
 #include "spawn/spawn.h"
+
+/* ---- Which kind of launcher a program is ---- */
+
+int word_after(const char *text, const char *before, char *word, size_t size)
+{
+    const char *at = strstr(text, before);
+    if (!at)
+        return -1;
+    at += strlen(before);
+    at += strspn(at, " \t");
+    snprintf(word, size, "%.*s", (int)strcspn(at, " \t\n,)"), at);
+    return word[0] ? 0 : -1;
+}
+
+static const struct {
+    const char *mark, *before, *name;
+    enum mpi_family family;
+} kinds[] = {
+    {"(Open MPI)", "(Open MPI)", "Open MPI", MPI_FAMILY_OPENMPI},
+    {"(OpenRTE)", "(OpenRTE)", "Open MPI", MPI_FAMILY_OPENMPI},
+    {"Intel(R) MPI", "Version", "Intel MPI", MPI_FAMILY_HYDRA},
+    {"HYDRA", "Version:", "MPICH's Hydra", MPI_FAMILY_HYDRA},
+    {"slurm", "slurm", "Slurm", MPI_FAMILY_UNKNOWN},
+    {"(PRRTE)", "(PRRTE)", "PRRTE", MPI_FAMILY_OPENMPI},
+};
+
+enum mpi_family mpi_name_launcher(const char *output, char kind[MPI_KIND_SIZE])
+{
+    char version[64];
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strstr(output, kinds[i].mark) &&
+            word_after(output, kinds[i].before, version, sizeof(version)) == 0) {
+            snprintf(kind, MPI_KIND_SIZE, "%s %s", kinds[i].name, version);
+            return kinds[i].family;
+        }
+    snprintf(kind, MPI_KIND_SIZE, "of a kind that this command does not know");
+    return MPI_FAMILY_UNKNOWN;
+}
+
+int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KIND_SIZE])
+{
+    char output[2048];
+    char *argv[] = {(char *)path, "--version", NULL};
+    int status = doctor_command(argv, output, sizeof(output), MPI_VERSION_TIMEOUT_MS);
+    *family = MPI_FAMILY_UNKNOWN;
+    if (status == -ETIMEDOUT)
+        return status;
+    if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        snprintf(kind, MPI_KIND_SIZE, "%.*s", (int)strcspn(output, "\n"), output);
+        return -EIO;
+    }
+    *family = mpi_name_launcher(output, kind);
+    return 0;
+}
+
+/* ---- Finding launchers and libraries ---- */
+
+enum { LDCONFIG_TIMEOUT_MS = 5000 };
+
+/* Python wheels cannot contain links: libmpi.so.12.0.0 is a copy of libmpi.so.12. */
+static int is_copy(const char *path, const char *other)
+{
+    size_t length = strlen(other);
+    struct stat ours, theirs;
+    return strncmp(path, other, length) == 0 && path[length] == '.' && stat(path, &ours) == 0 &&
+           stat(other, &theirs) == 0 && ours.st_size == theirs.st_size;
+}
+
+static void add_found(struct mpi_files *found, const char *name)
+{
+    char *real = realpath(name, NULL);
+    int known = !real || found->count == MPI_FILES_MAX;
+    for (unsigned i = 0; !known && i < found->count; i++)
+        known = strcmp(found->paths[i], real) == 0 || is_copy(real, found->paths[i]);
+    if (known) {
+        free(real);
+        return;
+    }
+    found->paths[found->count] = real;
+    found->names[found->count] = strdup(name);
+    found->count++;
+}
+
+void mpi_files_free(struct mpi_files *found)
+{
+    for (unsigned i = 0; i < found->count; i++) {
+        free(found->names[i]);
+        free(found->paths[i]);
+    }
+    found->count = 0;
+}
+
+void mpi_find_launchers(struct mpi_files *found)
+{
+    static const char *const names[] = {
+        "mpiexec",       "mpirun",  "mpiexec.mpich", "mpiexec.openmpi",
+        "mpiexec.hydra", "prterun", "srun"};
+    const char *environment = getenv("VIRTUAL_ENV"), *path = getenv("PATH");
+    char directories[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
+    /* An active virtual environment's directory leads PATH; some activate it without changing PATH.
+     */
+    snprintf(directories, sizeof(directories), "%s%s%s", environment ? environment : "",
+             environment ? "/bin:" : "", path ? path : "/usr/bin:/bin");
+    for (char *directory = strtok_r(directories, ":", &save); directory;
+         directory = strtok_r(NULL, ":", &save))
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            snprintf(candidate, sizeof(candidate), "%s/%s", directory, names[i]);
+            if (access(candidate, X_OK) == 0)
+                add_found(found, candidate);
+        }
+}
+
+void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launchers)
+{
+    static char cache[1 << 20];
+    char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
+    static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*", "libmpi_abi.so.*",
+                                           "openmpi/lib/libmpi.so.*"};
+    char pattern[PATH_MAX + 64];
+    /* Beside each launcher: installations that are not in the cache. They come first. */
+    for (unsigned i = 0; i < launchers->count; i++) {
+        char *bin = strrchr(launchers->names[i], '/');
+        for (size_t p = 0; bin && p < sizeof(patterns) / sizeof(patterns[0]); p++) {
+            glob_t hits;
+            snprintf(pattern, sizeof(pattern), "%.*s/../lib/%s", (int)(bin - launchers->names[i]),
+                     launchers->names[i], patterns[p]);
+            if (glob(pattern, 0, NULL, &hits) == 0) {
+                for (size_t h = 0; h < hits.gl_pathc; h++)
+                    add_found(found, hits.gl_pathv[h]);
+                globfree(&hits);
+            }
+        }
+    }
+    doctor_command(argv, cache, sizeof(cache), LDCONFIG_TIMEOUT_MS);
+    for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *name = line + strspn(line, " \t"), *path = strstr(line, "=> ");
+        if (path &&
+            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0 ||
+             strncmp(name, "libmpi_abi.so.", 14) == 0))
+            add_found(found, path + 3);
+    }
+}
 
 /* ---- Launchers ---- */
 
@@ -229,4 +370,102 @@ void doctor_mpi(void)
                    "none found beside a launcher or in ldconfig's cache");
     mpi_files_free(&libraries);
     mpi_files_free(&launchers);
+}
+
+/* ---- Environment variables ---- */
+
+extern char **environ;
+
+/* Lists what mpi_defaults_set adds to the environment. In a child, so that programs which this
+ * command starts later do not inherit it. */
+static void list_defaults(int out, void *context)
+{
+    (void)context;
+    char **before = environ;
+    size_t count = 0, shown = 0;
+    while (before[count])
+        count++;
+    char **copy = calloc(count + 1, sizeof(*copy));
+    if (!copy)
+        return;
+    memcpy(copy, before, count * sizeof(*copy));
+    mpi_defaults_set(1);
+    for (char **at = environ; *at; at++) {
+        size_t old = 0;
+        while (old < count && copy[old] != *at)
+            old++;
+        if (old == count)
+            dprintf(out, "%s%s", shown++ ? ", " : "", *at);
+    }
+    free(copy);
+}
+
+static void say_defaults(void)
+{
+    char answer[1024];
+    if (doctor_child(list_defaults, NULL, answer, sizeof(answer), 5000) != 0)
+        return;
+    if (answer[0])
+        doctor_say(
+            DOCTOR_GOOD, "MPI settings", NULL,
+            "under a launcher, `onespace run` sets %s (docs/launchers-reference.md says why)",
+            answer);
+    else
+        doctor_say(DOCTOR_GOOD, "MPI settings", NULL,
+                   "under a launcher, `onespace run` sets nothing: your environment has it all");
+}
+
+/* Whether a comma-separated list that names transports allows UCX's CMA. */
+static int ucx_allows_cma(const char *list)
+{
+    static const char *const with_cma[] = {"cma", "sm", "shm", "all"};
+    char text[256], *save;
+    int excludes = list[0] == '^', named = 0;
+    snprintf(text, sizeof(text), "%s", list + excludes);
+    for (char *name = strtok_r(text, ",", &save); name; name = strtok_r(NULL, ",", &save))
+        for (size_t i = 0; i < sizeof(with_cma) / sizeof(with_cma[0]); i++)
+            named |= strcmp(name, with_cma[i]) == 0;
+    return excludes ? !named : named;
+}
+
+static int ompi_allows_cma(const char *value)
+{
+    return value[0] == '^' ? !strstr(value, "cma") : strstr(value, "cma") != NULL;
+}
+
+static int smsc_allows_a_copy(const char *value)
+{
+    return ompi_allows_cma(value) || (value[0] != '^' && strstr(value, "onespace"));
+}
+
+static int is_not_zero(const char *value)
+{
+    return strcmp(value, "0") != 0 && strcmp(value, "no") != 0 && strcmp(value, "false") != 0;
+}
+
+static void say_own_settings(void)
+{
+    static const struct {
+        const char *name;
+        int (*allows)(const char *);
+    } settings[] = {
+        {"UCX_TLS", ucx_allows_cma},
+        {"OMPI_MCA_btl_vader_single_copy_mechanism", ompi_allows_cma},
+        {"OMPI_MCA_smsc", smsc_allows_a_copy},
+        {"MPIR_CVAR_CH4_CMA_ENABLE", is_not_zero},
+    };
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        const char *value = getenv(settings[i].name);
+        if (value && !settings[i].allows(value))
+            doctor_say(
+                DOCTOR_WARNING, "MPI settings", "Unset it, or add CMA to it.",
+                "%s=%s switches CMA off: large messages are then copied twice, between tasks too",
+                settings[i].name, value);
+    }
+}
+
+void doctor_settings(void)
+{
+    say_defaults();
+    say_own_settings();
 }

@@ -26,7 +26,7 @@ int gdb_write_scripts(struct gdb_job *job);
 /* Prints the commands for the tasks that have no tracer yet. */
 void gdb_print_added(const struct ps_space *space, const char *directory);
 
-/* program.c: a copy, in `directory`, of the task's program at `path`, which is the root's too, that
+/* script.c: a copy, in `directory`, of the task's program at `path`, which is the root's too, that
  * gdb does not take for the root's. 0 or -errno. */
 int gdb_copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX]);
 

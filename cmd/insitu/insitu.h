@@ -22,7 +22,6 @@ struct insitu_request {
     unsigned word_count;
 };
 
-/* join.c */
 /* Whether this process is a task. */
 int insitu_is_task(void);
 /* Becomes `onespace run --space NAME` of the program, in the space that the request means. Returns

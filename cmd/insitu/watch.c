@@ -1,5 +1,5 @@
-/* cmd/insitu/watch.c: onespace insitu watch: the steps of a channel as they come, and the smallest
- * and the largest elements of their arrays. */
+/* cmd/insitu/watch.c: onespace insitu watch: the steps of a channel as they come, with the smallest
+ * and the largest element of each array. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -10,11 +10,79 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "cmd/insitu/extent.h"
 #include "cmd/insitu/insitu.h"
 #include "cmd/lib/output.h"
-#include "cmd/lib/watch.h"
 #include "insitu/handle.h"
+#include "onespace/insitu.h"
+
+/* ---- The smallest and the largest element of arrays ---- */
+
+struct extent {
+    double low, high; /* of those that are numbers, if there are any */
+    uint64_t numbers, nans;
+};
+
+static void add_value(struct extent *extent, double value)
+{
+    if (value != value) {
+        extent->nans++;
+        return;
+    }
+    if (!extent->numbers || value < extent->low)
+        extent->low = value;
+    if (!extent->numbers || value > extent->high)
+        extent->high = value;
+    extent->numbers++;
+}
+
+/* Elements may be anywhere, also at addresses that do not suit their type. */
+#define DEFINE_ROW(name, type)                                                                     \
+    static void name(struct extent *extent, const char *at, uint64_t count, int64_t stride)        \
+    {                                                                                              \
+        for (; count > 0; count--, at += stride) {                                                 \
+            type value;                                                                            \
+            memcpy(&value, at, sizeof(value));                                                     \
+            add_value(extent, (double)value);                                                      \
+        }                                                                                          \
+    }
+DEFINE_ROW(int8_row, int8_t)
+DEFINE_ROW(int16_row, int16_t)
+DEFINE_ROW(int32_row, int32_t)
+DEFINE_ROW(int64_row, int64_t)
+DEFINE_ROW(uint8_row, uint8_t)
+DEFINE_ROW(uint16_row, uint16_t)
+DEFINE_ROW(uint32_row, uint32_t)
+DEFINE_ROW(uint64_row, uint64_t)
+DEFINE_ROW(float32_row, float)
+DEFINE_ROW(float64_row, double)
+
+typedef void row_function(struct extent *extent, const char *at, uint64_t count, int64_t stride);
+
+static row_function *const rows[] = {
+    [ONESPACE_INSITU_INT8] = int8_row,       [ONESPACE_INSITU_INT16] = int16_row,
+    [ONESPACE_INSITU_INT32] = int32_row,     [ONESPACE_INSITU_INT64] = int64_row,
+    [ONESPACE_INSITU_UINT8] = uint8_row,     [ONESPACE_INSITU_UINT16] = uint16_row,
+    [ONESPACE_INSITU_UINT32] = uint32_row,   [ONESPACE_INSITU_UINT64] = uint64_row,
+    [ONESPACE_INSITU_FLOAT32] = float32_row, [ONESPACE_INSITU_FLOAT64] = float64_row,
+};
+
+/* From dimension d on; at most ONESPACE_INSITU_DIMENSIONS deep. */
+static void add_from(struct extent *extent, const struct onespace_insitu_array *array, unsigned d,
+                     const char *at)
+{
+    if (d + 1 == array->dimensions) {
+        rows[array->type](extent, at, array->shape[d], array->strides[d]);
+        return;
+    }
+    for (uint64_t i = 0; i < array->shape[d]; i++, at += array->strides[d])
+        add_from(extent, array, d + 1, at);
+}
+
+/* Reads all elements of the array, in place. extent: zeroed before the first array. */
+static void add_array(struct extent *extent, const struct onespace_insitu_array *array)
+{
+    add_from(extent, array, 0, array->address);
+}
 
 /* An array of all ranks that have one of that name. */
 struct row {
@@ -64,7 +132,7 @@ static int read_step(struct watching *watching, const struct onespace_insitu_ste
             if (!row)
                 return -ENOMEM;
             row->parts++;
-            extent_add(&row->extent, &array);
+            add_array(&row->extent, &array);
         }
     return 0;
 }

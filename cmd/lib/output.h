@@ -1,14 +1,17 @@
 /* cmd/lib/output.h: what the reporting subcommands print: JSON for programs, aligned text for
  * people.
  *
- * Texts may come from hostile places (paths, other people's processes): JSON stays valid UTF-8, and
- * nothing that could control a terminal reaches one. Running out of memory ends the command. */
+ * Texts may come from hostile sources (paths, the memory of other users' processes): JSON stays
+ * valid UTF-8, and no control character reaches a terminal. The command ends when it is out of
+ * memory. */
 #ifndef ONESPACE_CMD_LIB_OUTPUT_H
 #define ONESPACE_CMD_LIB_OUTPUT_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* ---- Text ---- */
 
 /* Columns of the terminal that `out` is; 0, without limit, when it is not one. */
 unsigned output_width(FILE *out);
@@ -65,5 +68,16 @@ void json_text(struct output_json *json, const char *key, const char *value); /*
 void json_integer(struct output_json *json, const char *key, int64_t value);
 void json_seconds(struct output_json *json, const char *key, double value); /* to 1 ms */
 void json_boolean(struct output_json *json, const char *key, int value);
+
+/* ---- Repeating the output, like watch(1) ---- */
+
+/* Seconds from the argument of `--watch`, NULL: 2. -1 after a message when it is no number from 0.1
+ * to 86400. */
+double watch_seconds(const char *command, const char *argument);
+
+/* Shows it once when `seconds` is 0, else again and again. `show` prints to `out` for a terminal of
+ * `width` columns (0: no limit) and returns 0; another value ends it and is returned. On a terminal
+ * each look replaces the one before and is cut to the terminal's lines. */
+int watch(double seconds, int (*show)(FILE *out, unsigned width, void *context), void *context);
 
 #endif

@@ -53,7 +53,7 @@ static int place_of(long nr)
 static void count_patched(const unsigned char *code, size_t size, struct arch_span *spans,
                           const int *places, unsigned count, struct patch_sites *sites)
 {
-    arch_strike_out(code, size, spans, count);
+    arch_reject_unsafe(code, size, spans, count);
     for (unsigned i = 0; i < count; i++)
         *field(sites, (unsigned)places[i]) += spans[i].length != 0;
 }
@@ -69,7 +69,7 @@ static void search_code(const unsigned char *code, size_t size, struct patch_sit
         int place = place_of(site.nr);
         if (place < 0)
             continue;
-        spans[count] = (struct arch_span){(uint32_t)at, site.length, site.lead};
+        spans[count] = (struct arch_span){(uint32_t)at, site.length, site.displaced};
         places[count++] = place;
         if (count == SPANS) {
             count_patched(code, size, spans, places, count, sites);

@@ -68,16 +68,16 @@ struct map_view {
     enum map_order order;
 };
 
-/* read.c: the mappings of the space, ascending: 0, -EACCES or -EPERM when this user may not
+/* mappings.c: the mappings of the space, ascending: 0, -EACCES or -EPERM when this user may not
  * read them, or -ESRCH when the space has ended. To be freed with map_free. */
 int map_read(const struct ps_space *space, struct map *map);
 void map_free(struct map *map);
 
-/* sort.c: fills owner, slot, task and kind of every region. */
+/* mappings.c: fills owner, slot, task and kind of every region. */
 void map_sort(struct map *map);
 /* The owners alone. */
 void map_set_owners(struct map *map);
-/* rows.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.
+/* table.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.
  * The caller frees it. */
 struct map_row *map_rows(const struct map *map, size_t *count);
 /* Sorts the tasks among the rows, or all mappings, those with most first. */
@@ -92,7 +92,7 @@ enum { MAP_LABEL = 32 };
 char *map_label(char text[MAP_LABEL], enum map_owner owner, unsigned slot,
                 const struct ps_task *task);
 
-/* print.c: as tables; the rows and mappings are sorted and grouped for it. */
+/* table.c: as tables; the rows and mappings are sorted and grouped for it. */
 void map_print(FILE *out, unsigned width, struct map *map, struct map_row *rows, size_t count,
                const struct map_view *view);
 /* As an element of a JSON array; with `all` every mapping. */

@@ -4,9 +4,9 @@
 
 #include <limits.h>
 
-#include "cmd/doctor/mpi_launchers.h"
+#include "cmd/doctor/doctor.h"
 
-/* ---- words.c: where the launcher's options end ---- */
+/* ---- launcher_options.c: where a launcher's options end ---- */
 
 enum { MPIEXEC_PARTS_MAX = 256 };
 
@@ -26,7 +26,7 @@ struct mpiexec_words {
  * with words->problem: an option that is not known, so that the word after it may belong to it. */
 int mpiexec_split(enum mpi_family family, int argc, char **argv, struct mpiexec_words *words);
 
-/* ---- library.c: the MPI library of a program ---- */
+/* ---- mpiexec.c: the MPI library of a program ---- */
 
 struct mpiexec_library {
     char path[PATH_MAX];    /* of its libmpi, empty: it needs none */
@@ -43,7 +43,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
  * a virtual environment's interpreter is a link out of it. Empty: not found. */
 void mpiexec_name_command(const char *name, char command[PATH_MAX]);
 
-/* ---- launcher.c: which launcher ---- */
+/* ---- mpiexec.c: the launcher ---- */
 
 struct mpiexec_launcher {
     char path[PATH_MAX];

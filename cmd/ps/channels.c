@@ -1,13 +1,11 @@
 /* cmd/ps/channels.c: see channels.h. The copied memory may contain anything: it is checked before
  * it is used as an index or a text. */
-#include "cmd/ps/channels.h"
+#include "cmd/ps/ps.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include "cmd/ps/ps.h"
 
 static uint64_t load(const _Atomic uint64_t *word)
 {

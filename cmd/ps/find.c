@@ -1,7 +1,8 @@
-/* cmd/ps/find.c: finds the processes that have a space's registry in their memory.
+/* cmd/ps/find.c: finds the processes that have a space's registry in their memory, and visits
+ * their spaces.
  *
- * The registry is a mapping with a name of its own at a fixed address, low in the address space: an
- * early line of /proc/PID/maps, so a large process costs no more than a small one. */
+ * The registry is a mapping with a name of its own at a fixed address, low in the address space. It
+ * is an early line of /proc/PID/maps, so a large process costs no more than a small one. */
 #include "cmd/ps/ps.h"
 
 #include <ctype.h>
@@ -9,16 +10,141 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/lib/output.h"
 #include "cmd/lib/user.h"
+#include "reaper/reaper.h"
+
+/* ---- Whether this user may trace a process ---- */
+
+int access_tracer(int pid)
+{
+    char path[64], line[256];
+    int tracer = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *status = fopen(path, "re");
+    while (status && fgets(line, sizeof(line), status))
+        sscanf(line, "TracerPid: %d", &tracer);
+    if (status)
+        fclose(status);
+    return tracer;
+}
+
+int access_yama_scope(void)
+{
+    int scope = 0;
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (file && fscanf(file, "%d", &scope) != 1)
+        scope = 0;
+    if (file)
+        fclose(file);
+    return scope;
+}
+
+/* The kernel makes the same checks for opening that file as for attaching. */
+int access_check(const char *command, int pid)
+{
+    char path[64];
+    int tracer = access_tracer(pid);
+    snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+    if (tracer) {
+        fprintf(
+            stderr,
+            "%s: process %d is traced by process %d already, and a process has one tracer: end or "
+            "detach that first\n",
+            command, pid, tracer);
+        return 1;
+    }
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 || errno == ENOENT) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    int error = errno, scope = access_yama_scope();
+    if (scope == YAMA_NOBODY)
+        fprintf(stderr,
+                "%s: process %d may not be traced: kernel.yama.ptrace_scope is 3, which forbids it "
+                "to root too until the machine boots anew\n",
+                command, pid);
+    else if (scope > 0)
+        fprintf(stderr,
+                "%s: process %d may not be traced, because kernel.yama.ptrace_scope is %d: `sysctl "
+                "kernel.yama.ptrace_scope=0` lets users trace their own processes\n",
+                command, pid, scope);
+    else
+        fprintf(stderr,
+                "%s: process %d may not be traced (%s): run this as the user of the space, in a "
+                "container with the right to ptrace\n",
+                command, pid, strerror(error));
+    return 1;
+}
+
+/* ---- Making undumpable spaces readable ----
+ *
+ * Before Linux 5.16 a space is undumpable (reaper/reaper.h): only privileged processes may read its
+ * members, though all of it is this user's. Its reaper, known by its name, makes it dumpable when
+ * it gets a signal, and undumpable again when this process has ended, for whatever reason. */
+
+enum { WAIT_MS = 1000 };
+
+static int is_reaper(int pid)
+{
+    char path[64], name[32] = "";
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        if (!fgets(name, sizeof(name), file))
+            name[0] = 0;
+        fclose(file);
+    }
+    return strcmp(name, "onespace-reaper\n") == 0;
+}
+
+static int is_open(int pid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static void open_space(int pid)
+{
+    for (int i = 0; i < WAIT_MS; i++) {
+        if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
+            return;
+        if (is_open(pid))
+            return;
+        usleep(1000);
+    }
+}
+
+/* Also what is open, unless this process is privileged: another command may have opened it, and end
+ * before this one. */
+void ps_open_spaces(void)
+{
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+        if (pid > 0 && is_reaper(pid) && (geteuid() != 0 || !is_open(pid)))
+            open_space(pid);
+    }
+    if (processes)
+        closedir(processes);
+}
+
+/* ---- Members ---- */
 
 #define REGISTRY_NAME "/memfd:onespace-space"
 

@@ -1,14 +1,19 @@
-/* cmd/ps/ps.h: what `onespace ps` finds out about spaces, from outside and without their
- * cooperation. */
+/* cmd/ps/ps.h: what `onespace ps` and the other commands find out about spaces, from outside and
+ * without their cooperation. */
 #ifndef ONESPACE_CMD_PS_PS_H
 #define ONESPACE_CMD_PS_PS_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "cmd/lib/output.h"
+#include "insitu/channel.h"
 #include "space/registry.h"
+
+/* ---- Spaces, tasks and their memory ---- */
 
 /* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
@@ -89,7 +94,7 @@ uint64_t ps_registry_of(int directory);
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
-/* open.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
+/* find.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
  * ends. */
 void ps_open_spaces(void);
 
@@ -140,5 +145,78 @@ int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uin
 /* The task that has this address among its out-of-range mappings, or is the first of those that use
  * the shared mapping there; or NULL. */
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address);
+
+/* ---- find.c: whether this user may trace a process ---- */
+
+enum { YAMA_NOBODY = 3 }; /* the scope in which root may not trace either, and which stays */
+
+/* The process that traces this one, or 0. */
+int access_tracer(int pid);
+
+/* kernel.yama.ptrace_scope; 0 where the kernel has no Yama. */
+int access_yama_scope(void);
+
+/* 0 when it may be traced or has ended; 1 after a message that begins with the command's name. */
+int access_check(const char *command, int pid);
+
+/* ---- read.c: the code of the space, the root's copy of onespace, which all members run ---- */
+
+struct code { /* the file that holds the code of the space */
+    char path[PATH_MAX];
+    uintptr_t base, low, high; /* where its file begins; its code */
+};
+
+/* Where the root has that code, by an address in it. 0, or -1 when the space has ended. */
+int code_find(const struct ps_space *space, struct code *code);
+
+/* ---- channels.c: the channels of a space (onespace/insitu.h) ---- */
+
+/* Copies the channels out of the memory of a process: their count, or -errno. *channels is the
+ * caller's to free. Called for a space that has a table of channels. */
+int channels_read(int pid, struct insitu_channel **channels);
+/* A line for each channel, and one for each of its consumers. */
+void channels_print(FILE *out, const struct insitu_channel *channels, unsigned count);
+/* The same as an array named "channels". */
+void channels_json(struct output_json *json, const struct insitu_channel *channels, unsigned count);
+
+/* ---- table.c: what `onespace ps` prints, and in which order ---- */
+
+enum show_order { SHOW_BY_ID, SHOW_BY_MEMORY, SHOW_BY_TIME };
+
+/* More members than this are summed up by program and state, unless all are asked for. */
+enum { SHOW_MANY = 20 };
+
+/* Tasks with one program and one state. */
+struct show_group {
+    const struct ps_task *first;   /* of the group */
+    const struct ps_task *largest; /* the one with the most memory; NULL: not known */
+    unsigned count;
+    double seconds, cpu_seconds; /* the longest; the sum; -1: not known */
+    struct ps_memory memory;     /* sums */
+    uint64_t copied_bytes;
+};
+
+/* Sorts the tasks, those with most first; the root stays the first. */
+void show_sort(struct ps_space *space, enum show_order order);
+/* The groups, the root's first; NULL: out of memory. The caller frees them. */
+struct show_group *show_groups(const struct ps_space *space, enum show_order order,
+                               unsigned *count);
+/* What the task uses that would be free without it, swapped pages included. */
+uint64_t show_used(const struct ps_task *task);
+
+void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,
+                int all);
+struct output_json;
+void show_json(struct output_json *json, const struct ps_space *space);
+
+/* memory.c: says whether the memory that the space may use is nearly full, and which task uses
+ * most of it: a line, or nothing; an object named "shortage", or null. */
+void shortage_print(FILE *out, unsigned width, const struct ps_space *space);
+void shortage_json(struct output_json *json, const struct ps_space *space);
+
+/* memory.c: says what the unmapping of an ended task's memory waits for, if it has taken longer
+ * than a second: a line, or nothing; an object named "unmapping", or null. */
+void unmapping_print(FILE *out, unsigned width, const struct ps_space *space);
+void unmapping_json(struct output_json *json, const struct ps_space *space);
 
 #endif

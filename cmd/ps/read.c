@@ -1,8 +1,8 @@
 /* cmd/ps/read.c: copies the registry of a space out of the memory of one of its processes.
  *
- * The space runs on meanwhile, and its memory may contain anything: what was copied is checked
- * before it is used as an index or a text. A process may end between any two steps; then another
- * member is tried. */
+ * The space continues to run, and its memory may contain anything: a copied value is checked before
+ * it is used as an index or a text. A process may end between any two steps; then another member is
+ * tried. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/lib/output.h"
-#include "cmd/ps/access.h"
-#include "cmd/ps/channels.h"
 #include "base/futex.h"
-#include "base/process.h"
-#include "space/shared_mappings.h"
-#include "space/registry.h"
+#include "base/proc.h"
+#include "cmd/lib/output.h"
 #include "space/member.h"
+#include "space/registry.h"
+#include "space/shared_mappings.h"
+
+/* ---- Copying memory ---- */
 
 #define REAPER_NAME "onespace-reaper"
 
@@ -105,8 +105,8 @@ static int is_ours(struct reading *reading)
         return 1;
     if (head->header.magic == 0) /* about to be filled */
         return 0;
-    shared_describe(found, &head->header);
-    shared_describe(known, &own);
+    shared_header_describe(found, &head->header);
+    shared_header_describe(known, &own);
     snprintf(reading->space->problem, sizeof(reading->space->problem),
              "it was made by another version of onespace (%.255s, whose registry is of %s; this "
              "command knows %s): use the `onespace ps` of that version",
@@ -135,9 +135,9 @@ static int process_here(const struct reading *reading, int inner_pid, int has_le
 /* CPU time and, if wanted, seconds since the start. */
 static void read_times(int pid, double *cpu_seconds, double *seconds)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     struct timespec up;
-    if (process_read(pid, &stat) < 0)
+    if (proc_read_stat(pid, &stat) < 0)
         return;
     double ticks = (double)sysconf(_SC_CLK_TCK);
     *cpu_seconds = (double)(stat.user_ticks + stat.system_ticks) / ticks;
@@ -408,4 +408,31 @@ int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned 
     }
     free(reading.head);
     return (int)result;
+}
+
+/* ---- The code of the space ---- */
+
+int code_find(const struct ps_space *space, struct code *code)
+{
+    uintptr_t inside, start, end, offset, base = 0;
+    char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
+    const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
+    snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
+                &inside, sizeof(inside)) != 0)
+        return -1;
+    FILE *maps = fopen(path, "re");
+    code->low = 0;
+    while (maps && !code->low && fgets(line, sizeof(line), maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNxPTR " %*s %*s %4095[^\n]", &start,
+                   &end, rights, &offset, code->path) != 5)
+            continue;
+        if (offset == 0)
+            base = start;
+        if (inside >= start && inside < end)
+            code->base = base, code->low = start, code->high = end;
+    }
+    if (maps)
+        fclose(maps);
+    return code->low ? 0 : -1;
 }

@@ -1,5 +1,5 @@
-/* cmd/ps/table.c: spaces and their tasks for people: a line for each task, or for each group of
- * tasks. */
+/* cmd/ps/table.c: spaces and their tasks, as tables for people and as JSON for programs: a line for
+ * each task, or for each group of tasks. */
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -9,9 +9,133 @@
 
 #include "cmd/lib/output.h"
 #include "cmd/lib/overflows.h"
-#include "cmd/ps/channels.h"
 #include "cmd/ps/ps.h"
-#include "cmd/ps/show.h"
+
+/* ---- Order ---- */
+
+uint64_t show_used(const struct ps_task *task)
+{
+    return task->memory.private + task->memory.swapped;
+}
+
+static int descending(double left, double right)
+{
+    return left < right ? 1 : left > right ? -1 : 0;
+}
+
+/* The root is the row that all tables begin with. */
+static int compare_roots(const struct ps_task *a, const struct ps_task *b)
+{
+    return (b->id == 0) - (a->id == 0);
+}
+
+static int by_memory(const void *left, const void *right)
+{
+    const struct ps_task *a = left, *b = right;
+    int result = compare_roots(a, b);
+    if (result == 0)
+        result = descending((double)show_used(a), (double)show_used(b));
+    if (result == 0)
+        result = descending((double)a->memory.resident, (double)b->memory.resident);
+    return result ? result : (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct ps_task *a = left, *b = right;
+    int result = compare_roots(a, b);
+    if (result == 0)
+        result = descending(a->cpu_seconds, b->cpu_seconds);
+    return result ? result : (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+void show_sort(struct ps_space *space, enum show_order order)
+{
+    if (order != SHOW_BY_ID && space->task_count)
+        qsort(space->tasks, space->task_count, sizeof(*space->tasks),
+              order == SHOW_BY_MEMORY ? by_memory : by_time);
+}
+
+/* ---- Groups ---- */
+
+static int belongs(const struct show_group *group, const struct ps_task *task)
+{
+    const struct ps_task *first = group->first;
+    return (first->id == 0) == (task->id == 0) && strcmp(first->state, task->state) == 0 &&
+           first->ended == task->ended && (!task->ended || first->status == task->status) &&
+           strcmp(first->program, task->program) == 0;
+}
+
+static void add_memory(struct ps_memory *to, const struct ps_memory *memory)
+{
+    to->known |= memory->known;
+    to->resident += memory->resident;
+    to->private += memory->private;
+    to->proportional += memory->proportional;
+    to->swapped += memory->swapped;
+    to->heap += memory->heap;
+}
+
+static void add_task(struct show_group *group, const struct ps_task *task)
+{
+    group->count++;
+    group->seconds = task->seconds > group->seconds ? task->seconds : group->seconds;
+    if (task->cpu_seconds >= 0)
+        group->cpu_seconds = task->cpu_seconds + (group->cpu_seconds > 0 ? group->cpu_seconds : 0);
+    group->copied_bytes += task->copied_bytes;
+    add_memory(&group->memory, &task->memory);
+    if (task->memory.known && (!group->largest || show_used(task) > show_used(group->largest)))
+        group->largest = task;
+}
+
+static int groups_by_memory(const void *left, const void *right)
+{
+    const struct show_group *a = left, *b = right;
+    int result = compare_roots(a->first, b->first);
+    return result ? result
+                  : descending((double)(a->memory.private + a->memory.swapped),
+                               (double)(b->memory.private + b->memory.swapped));
+}
+
+static int groups_by_time(const void *left, const void *right)
+{
+    const struct show_group *a = left, *b = right;
+    int result = compare_roots(a->first, b->first);
+    return result ? result : descending(a->cpu_seconds, b->cpu_seconds);
+}
+
+static int groups_by_count(const void *left, const void *right)
+{
+    const struct show_group *a = left, *b = right;
+    int result = compare_roots(a->first, b->first);
+    if (result == 0)
+        result = descending(a->count, b->count);
+    return result ? result : (a->first->slot > b->first->slot) - (a->first->slot < b->first->slot);
+}
+
+struct show_group *show_groups(const struct ps_space *space, enum show_order order, unsigned *count)
+{
+    struct show_group *groups = calloc(space->task_count + 1, sizeof(*groups));
+    *count = 0;
+    for (unsigned i = 0; groups && i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        unsigned at = 0;
+        while (at < *count && !belongs(&groups[at], task))
+            at++;
+        if (at == *count)
+            groups[(*count)++] =
+                (struct show_group){.first = task, .seconds = -1, .cpu_seconds = -1};
+        add_task(&groups[at], task);
+    }
+    if (groups)
+        qsort(groups, *count, sizeof(*groups),
+              order == SHOW_BY_MEMORY ? groups_by_memory
+              : order == SHOW_BY_TIME ? groups_by_time
+                                      : groups_by_count);
+    return groups;
+}
+
+/* ---- Tables ---- */
 
 enum { GROUPS_MOST = 12, TASKS_MOST = 8 }; /* lines of a summary */
 
@@ -209,4 +333,81 @@ void show_table(FILE *out, unsigned width, const struct ps_space *space, enum sh
     overflows_print(out, width, "", &space->overflows);
     if (!is_summary)
         print_forgotten(out, space);
+}
+
+/* ---- JSON ---- */
+
+static void integer_or_null(struct output_json *json, const char *key, int value, int least)
+{
+    if (value < least)
+        json_null(json, key);
+    else
+        json_integer(json, key, value);
+}
+
+static void seconds_or_null(struct output_json *json, const char *key, double value)
+{
+    if (value < 0)
+        json_null(json, key);
+    else
+        json_seconds(json, key, value);
+}
+
+static void write_memory(struct output_json *json, const struct ps_memory *memory)
+{
+    if (!memory->known) {
+        json_null(json, "memory");
+        return;
+    }
+    json_open(json, "memory", '{');
+    json_integer(json, "resident", (int64_t)memory->resident);
+    json_integer(json, "private", (int64_t)memory->private);
+    json_integer(json, "proportional", (int64_t)memory->proportional);
+    json_integer(json, "swapped", (int64_t)memory->swapped);
+    json_integer(json, "files", (int64_t)memory->files);
+    json_integer(json, "mappings", (int64_t)memory->mappings);
+    json_integer(json, "heap", (int64_t)memory->heap);
+    json_integer(json, "stack", (int64_t)memory->stack);
+    json_close(json, '}');
+}
+
+static void write_task(struct output_json *json, const struct ps_task *task)
+{
+    int exited = task->ended && WIFEXITED(task->status);
+    int killed = task->ended && WIFSIGNALED(task->status);
+    json_open(json, NULL, '{');
+    integer_or_null(json, "id", task->id, 0);
+    integer_or_null(json, "pid", task->pid, 1);
+    integer_or_null(json, "number", task->number, 0);
+    json_text(json, "state", task->state);
+    integer_or_null(json, "exit_status", exited ? WEXITSTATUS(task->status) : -1, 0);
+    integer_or_null(json, "signal", killed ? WTERMSIG(task->status) : -1, 0);
+    json_text(json, "program", task->program);
+    seconds_or_null(json, "time", task->seconds);
+    seconds_or_null(json, "cpu_seconds", task->cpu_seconds);
+    write_memory(json, &task->memory);
+    json_integer(json, "copies", (int64_t)task->copies);
+    json_integer(json, "copied_bytes", (int64_t)task->copied_bytes);
+    json_integer(json, "forgotten_mappings", task->out_of_range_lost);
+    json_close(json, '}');
+}
+
+void show_json(struct output_json *json, const struct ps_space *space)
+{
+    json_open(json, NULL, '{');
+    integer_or_null(json, "root_pid", space->root_pid, 1);
+    integer_or_null(json, "reaper_pid", space->reaper_pid, 1);
+    json_text(json, "name", space->name);
+    json_integer(json, "uid", space->key.user);
+    seconds_or_null(json, "created", space->created);
+    json_text(json, "problem", space->problem[0] ? space->problem : NULL);
+    shortage_json(json, space);
+    unmapping_json(json, space);
+    overflows_json(json, &space->overflows);
+    channels_json(json, space->channels, space->channel_count);
+    json_open(json, "tasks", '[');
+    for (unsigned i = 0; i < space->task_count; i++)
+        write_task(json, &space->tasks[i]);
+    json_close(json, ']');
+    json_close(json, '}');
 }

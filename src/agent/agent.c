@@ -19,10 +19,9 @@
 
 #include "agent/agent.h"
 #include "arch/code/patch.h"
-#include "base/numbers.h"
+#include "base/text.h"
 #include "base/page.h"
 #include "base/raw.h"
-#include "base/text.h"
 #include "onespace.h"
 #include "space/child.h"
 
@@ -122,9 +121,9 @@ int sibling_path(const char *name, char *path, size_t size)
         return -1;
     long length = raw(__NR_readlinkat, AT_FDCWD, self.dli_fname, path, size - 1);
     if (length < 0 || path[0] != '/')
-        length = text_append_some(path, self.dli_fname, size - 1) - path;
+        length = text_append_max(path, self.dli_fname, size - 1) - path;
     path[length] = 0;
-    char *file = path + (text_file_name(path) - path);
+    char *file = path + (text_basename(path) - path);
     if (file == path || (size_t)(file - path) + text_length(name) >= size)
         return -1;
     text_append(file, name);
@@ -177,7 +176,7 @@ static void divert_exit(void)
     char text[256], *end = text_append(text, "onespace: task ");
     if (write_jump((uintptr_t)_exit) == 0)
         return;
-    end = numbers_write(end, (uint64_t)atomic_load(&agent_self->id), 10);
+    end = text_append_number(end, (uint64_t)atomic_load(&agent_self->id), 10);
     end = text_append(
         end,
         ": its libc's code cannot be changed here (PR_SET_MDWE or a security module forbids it): "

@@ -16,9 +16,8 @@
 #include <stddef.h>
 
 #include "agent/agent.h"
-#include "base/numbers.h"
-#include "base/spin.h"
 #include "base/text.h"
+#include "base/futex.h"
 
 /* Within this distance below the root's program break lie only its heap and its program, because
  * the kernel places no mappings there. */
@@ -95,7 +94,7 @@ static unsigned other_owner(const void *block)
 static char *append_member(char *text, int32_t id)
 {
     return id == 0 ? text_append(text, "the root")
-                   : numbers_write(text_append(text, "task "), (uint64_t)id, 10);
+                   : text_append_number(text_append(text, "task "), (uint64_t)id, 10);
 }
 
 static void abort_call(const char *call, unsigned index, const char *fix)

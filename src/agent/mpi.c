@@ -15,7 +15,7 @@
 
 #include "agent/agent.h"
 #include "arch/constants.h"
-#include "base/spin.h"
+#include "base/futex.h"
 #include "base/text.h"
 #include "mpi/names/functions.h"
 #include "onespace.h"

@@ -82,9 +82,9 @@ EXPORTED const void *_Unwind_Find_FDE(void *pc, struct dwarf_eh_bases *bases)
         uintptr_t trampolines = agent_self->interpose.trampolines;
         if (at - unwind->code_low < unwind->code_high - unwind->code_low) {
             fde = find_in_table(at, &start);
-        } else if (at - trampolines < ARCH_CALLS_MAX * ARCH_CALL_TRAMPOLINE_BYTES) {
+        } else if (at - trampolines < ARCH_PATCHED_SYSCALLS_MAX * ARCH_SYSCALL_TRAMPOLINE_BYTES) {
             fde = find_in_table(unwind->trampoline_frame, &start);
-            start = at & -(uintptr_t)ARCH_CALL_TRAMPOLINE_BYTES;
+            start = at & -(uintptr_t)ARCH_SYSCALL_TRAMPOLINE_BYTES;
         }
     }
     if (fde) {

@@ -244,12 +244,12 @@ static void fill_registry(struct space *space)
     struct space_slot *root = &space->slots[0];
     Dl_info library;
     if (dladdr((void *)fill_registry, &library) && library.dli_fname)
-        text_append_some(space->library, library.dli_fname, sizeof(space->library) - 1);
+        text_append_max(space->library, library.dli_fname, sizeof(space->library) - 1);
     space->header = registry_header();
     dl_iterate_phdr(find_library_code, &space->unwind);
     space->operations.task_loaded = task_loaded;
     space->operations.interpose = interpose_call;
-    space->operations.prepare = interpose_prepare;
+    space->operations.prepare = interpose_map_trampolines;
     space->operations.child_clone = child_clone;
     agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;

@@ -1,8 +1,8 @@
-/* src/api/kernel.h: this machine's kernel and its known faults (base/kernel_faults.h). */
+/* src/api/kernel.h: this machine's kernel and its known faults (base/kernel.h). */
 #ifndef ONESPACE_API_KERNEL_H
 #define ONESPACE_API_KERNEL_H
 
-#include "base/kernel_faults.h"
+#include "base/kernel.h"
 
 /* The version that is compared with those of kernel.org, and in `release` what uname(2) calls it.
  * 0, or -1 if that is not a version; `release` is set all the same. */

@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/numbers.h"
-#include "base/raw.h"
 #include "base/text.h"
+#include "base/raw.h"
 
 enum { DELAYS_MAX = 8, NAME_MAX_BYTES = 32, ONE_IN = 4 };
 
@@ -32,7 +31,7 @@ void onespace_delay(const char *list)
         *to = 0;
         delays[i].us = 0;
         if (list && *list == ':')
-            list = numbers_read(list + 1, &delays[i].us);
+            list = text_read_number(list + 1, &delays[i].us);
         if (list && *list == ',')
             list++;
     }

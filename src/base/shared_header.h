@@ -27,7 +27,8 @@ static inline struct shared_header shared_header_of(uint64_t magic, size_t size)
     return header;
 }
 
-static inline int shared_matches(const struct shared_header *found, const struct shared_header *own)
+static inline int shared_header_matches(const struct shared_header *found,
+                                        const struct shared_header *own)
 {
     return found->magic == own->magic && found->size == own->size && found->tag == own->tag;
 }
@@ -36,7 +37,7 @@ static inline int shared_matches(const struct shared_header *found, const struct
  * header, or reads what another member wrote. Returns 0 if that is another version's. A
  * compare-and-swap of the tag decides; all that agree on it write the rest, with the same values.
  */
-static inline int shared_claim(struct shared_header *place, const struct shared_header *own)
+static inline int shared_header_claim(struct shared_header *place, const struct shared_header *own)
 {
     uint64_t found = 0;
     if (!__atomic_compare_exchange_n(&place->tag, &found, own->tag, 0, __ATOMIC_SEQ_CST,
@@ -50,11 +51,12 @@ static inline int shared_claim(struct shared_header *place, const struct shared_
 
 /* Appends "ABI tag 0x…" to a text that has room for SHARED_TEXT more bytes. Returns its end. */
 enum { SHARED_TEXT = 32 };
-char *shared_describe(char *text, const struct shared_header *header);
+char *shared_header_describe(char *text, const struct shared_header *header);
 
 /* Reports on standard error that `own_file` cannot use what `found_file` made, with both files and
  * tags. `what` names the structure, such as "registry". */
-void shared_tell(const char *what, const struct shared_header *found, const char *found_file,
-                 const struct shared_header *own, const char *own_file);
+void shared_header_report(const char *what, const struct shared_header *found,
+                          const char *found_file, const struct shared_header *own,
+                          const char *own_file);
 
 #endif

@@ -1,8 +1,9 @@
-/* src/base/text.h: strings, for code without libc. Freestanding. */
+/* src/base/text.h: strings and the numbers in them, for code without libc. Freestanding. */
 #ifndef ONESPACE_BASE_TEXT_H
 #define ONESPACE_BASE_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 static inline size_t text_length(const char *text)
 {
@@ -13,7 +14,7 @@ static inline size_t text_length(const char *text)
 }
 
 /* What follows the prefix, or NULL if the text does not begin with it. */
-static inline const char *text_after(const char *text, const char *prefix)
+static inline const char *text_skip_prefix(const char *text, const char *prefix)
 {
     while (*prefix)
         if (*text++ != *prefix++)
@@ -28,14 +29,14 @@ static inline int text_equal(const char *a, const char *b)
     return *a == *b;
 }
 
-/* Whether a terminal may obey it. */
+/* Whether a terminal may interpret the character. */
 static inline int text_is_control(char c)
 {
     return (unsigned char)c < ' ' || c == 0x7f;
 }
 
 /* What follows the last slash, or the whole path. */
-static inline const char *text_file_name(const char *path)
+static inline const char *text_basename(const char *path)
 {
     const char *name = path;
     for (; *path; path++)
@@ -55,12 +56,23 @@ static inline char *text_append(char *to, const char *text)
 }
 
 /* The same with at most `most` bytes of the text. */
-static inline char *text_append_some(char *to, const char *text, size_t most)
+static inline char *text_append_max(char *to, const char *text, size_t most)
 {
     for (; most > 0 && *text; most--)
         *to++ = *text++;
     *to = 0;
     return to;
 }
+
+/* Reads the decimal number at the beginning of a text and returns the rest of the text: the text
+ * itself if it begins with no digit. A number of more than 19 digits is read as some number of at
+ * least 19. */
+const char *text_read_number(const char *text, uint64_t *number);
+
+/* The same for a hexadecimal number in lower case, without 0x. */
+const char *text_read_hex(const char *text, uint64_t *number);
+
+/* Appends a number of base 10 or (with 0x) 16 to a text and returns its end. */
+char *text_append_number(char *text, uint64_t number, unsigned base);
 
 #endif

@@ -38,8 +38,9 @@ struct elf_info {
     struct elf_segment segments[ELF_SEGMENTS_MAX];
     char interpreter[PATH_MAX]; /* PT_INTERP, empty if none (static PIE) */
     int executable_stack;       /* PT_GNU_STACK with PF_X */
-    int takes_options; /* of an interpreter, as a command: --argv0 and --preload (glibc 2.33, musl)
-                        */
+    int takes_argv0_preload; /* of an interpreter, as a command: --argv0 and --preload (glibc 2.33,
+                              * musl)
+                              */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
 };
 
@@ -50,15 +51,15 @@ struct elf_program {
     struct elf_info info;
     char interpreter_path[PATH_MAX]; /* real path of info.interpreter, empty if none */
     struct elf_info interpreter_info;
-    char stands_in_for[PATH_MAX]; /* real path of the program that the user named, when `path` is
+    char requested_path[PATH_MAX]; /* real path of the program that the user named, when `path` is
                                      the start program that runs it from its library (see
-                                     elf_use_python_start); else empty */
+                                     elf_set_python_start); else empty */
 };
 
 /* The real path of the program that the user named. */
 static inline const char *elf_program_name(const struct elf_program *program)
 {
-    return program->stands_in_for[0] != '\0' ? program->stands_in_for : program->path;
+    return program->requested_path[0] != '\0' ? program->requested_path : program->path;
 }
 
 struct elf_mapping {
@@ -89,11 +90,11 @@ int elf_resolve(int dirfd, const char *file, char *const argv[], const char *pat
  * library. With it a non-PIE interpreter is no longer refused: its elf_program is the start
  * program's, with argv [as given, LIBRARY, PYTHON, arguments...]. Empty: none. The path is copied.
  * Not thread-safe: no other thread may resolve meanwhile. */
-void elf_use_python_start(const char *path);
+void elf_set_python_start(const char *path);
 
 /* Whether the program can share its process, and so its signal handlers, with others (thread mode):
  * 0, or -ENOTSUP with *problem filled. */
-int elf_check_thread(const struct elf_program *program, struct elf_problem *problem);
+int elf_check_thread_mode(const struct elf_program *program, struct elf_problem *problem);
 void elf_program_free(struct elf_program *program);
 
 /* Maps the file at exactly `address` (page aligned and aligned to info->align; the extent
@@ -117,7 +118,7 @@ size_t elf_extension_size(const struct elf_info *info);
 
 /* Reads what elf_map would map into memory of high - low bytes, which is zero: for an image that
  * is mapped later. 0, -ELIBBAD when the file has become shorter, or another -errno. */
-int elf_load(int fd, const struct elf_info *info, unsigned char *memory);
+int elf_read_image(int fd, const struct elf_info *info, unsigned char *memory);
 
 /* Looks a symbol up in the .symtab, else the .dynsym, of the ELF file at fd (section headers
  * needed). Gives its value (virtual, without bias), size and STT_ type. Default versions win.

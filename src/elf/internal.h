@@ -1,4 +1,4 @@
-/* src/elf/internal.h: what the sources of image share: checked arithmetic, reading, refusing. */
+/* src/elf/internal.h: what the sources of elf share: checked arithmetic, reading, refusing. */
 #ifndef ONESPACE_ELF_INTERNAL_H
 #define ONESPACE_ELF_INTERNAL_H
 
@@ -7,24 +7,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "arch/elf.h"
+#include "arch/constants.h"
+#include "base/page.h"
 #include "elf/elf.h"
 
 /* Whether [offset, offset + size) lies in [0, limit), without arithmetic that could wrap. */
 static inline bool elf_within(uint64_t offset, uint64_t size, uint64_t limit)
 {
     return offset <= limit && size <= limit - offset;
-}
-
-/* Callers check against ARCH_ADDRESS_END first, so that rounding up cannot wrap. */
-static inline uint64_t elf_page_floor(uint64_t value)
-{
-    return value & ~(uint64_t)(ARCH_PAGE - 1);
-}
-
-static inline uint64_t elf_page_ceiling(uint64_t value)
-{
-    return elf_page_floor(value + ARCH_PAGE - 1);
 }
 
 /* read.c: fills *problem (which may be NULL) and returns -error. Bytes of the reason that could
@@ -39,30 +29,21 @@ ssize_t elf_read_some(int fd, void *buffer, size_t size, uint64_t offset);
  * since it was measured), or another -errno. */
 int elf_read_exact(int fd, void *buffer, size_t size, uint64_t offset);
 
-/* open.c: a descriptor of a regular file that the user may execute, or -errno. Calls stat before it
- * opens: opening a device can have effects (a tape rewinds, a watchdog starts). The name may refer
- * to another file by then, so the opened file is checked again, and opening never blocks. */
-int elf_open_executable(int dirfd, const char *path, struct elf_problem *problem);
-
-/* open.c: the path of the open file without links: 0 or -errno. */
-int elf_real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
-                  struct elf_problem *problem);
-
-/* open.c: says what `error` means for a file that was to be opened, and returns -error. */
+/* resolve.c: fills *problem for a file that could not be opened, and returns -error. */
 int elf_refuse_open(struct elf_problem *problem, int error);
 
-/* needed.c: where [vaddr, vaddr + size) lies in the file; false when it is not wholly in one
- * segment's. */
+/* read.c: the offset of [vaddr, vaddr + size) in the file; false unless it lies in the file part of
+ * one segment. */
 bool elf_offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset);
 
-/* linker.c: fills info->takes_options of an interpreter. 0 or -errno. */
+/* read.c: fills info->takes_argv0_preload of an interpreter. 0 or -errno. */
 int elf_read_linker(int fd, struct elf_info *info, struct elf_problem *problem);
 
-/* guest.c: refuses by name, at each step of the chain. 0 or -errno. */
+/* eligibility.c: refuses by name, at each step of the chain. 0 or -errno. */
 int elf_check_name(const char *path, struct elf_problem *problem);
 
-/* guest.c: refuses valid programs that cannot be tasks. 0 or -errno. */
-int elf_check_guest(int fd, const struct elf_info *info, struct elf_problem *problem);
+/* eligibility.c: refuses valid programs that cannot be tasks. 0 or -errno. */
+int elf_check_eligible(int fd, const struct elf_info *info, struct elf_problem *problem);
 
 /* python.c: whether the file, whose real path is given, is a Python interpreter that has to run
  * from its shared library: 1 with the library's path, 0 when it is something else, or -ENOEXEC with
@@ -76,5 +57,17 @@ const char *elf_python_start(void);
  * defines; -ENOENT when neither defines any, or another -errno. Both count: clang exports what it
  * links statically into a program, gcc does not. */
 int elf_defines(int fd, const char *const names[]);
+
+/* The #! line of a script. */
+struct elf_script_line {
+    char interpreter[ELF_SCRIPT_LINE];
+    char argument[ELF_SCRIPT_LINE];
+    bool has_argument; /* the argument may be empty */
+};
+
+/* resolve.c: parses the first `length` bytes of a file, of which at most ELF_SCRIPT_LINE count.
+ * False if the kernel would not take it for a script (ENOEXEC): no #!, no interpreter, or an
+ * interpreter that may be cut off. */
+bool elf_parse_script_line(const char *start, size_t length, struct elf_script_line *parsed);
 
 #endif

@@ -14,7 +14,7 @@
 
 static char start_program[PATH_MAX];
 
-void elf_use_python_start(const char *path)
+void elf_set_python_start(const char *path)
 {
     snprintf(start_program, sizeof(start_program), "%s", path);
 }

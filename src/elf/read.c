@@ -1,4 +1,5 @@
-/* src/elf/read.c: reads an ELF file's headers and checks all that the rest relies on.
+/* src/elf/read.c: reads an ELF file: its headers, with every check that the other sources rely on,
+ * the libraries it needs, and the options of a dynamic linker.
  *
  * Invariants after elf_read has accepted a file: the file part of every segment lies within the
  * size that the file had, segments ascend and share no page, all addresses are below
@@ -10,6 +11,7 @@
 #include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -200,7 +202,7 @@ static int add_segment(struct reading *reading, const ElfW(Phdr) * entry)
     if (entry->p_memsz == 0 && entry->p_filesz == 0)
         return 0;
     const char *fault = segment_fault(entry);
-    uint64_t low = elf_page_floor(entry->p_vaddr);
+    uint64_t low = page_floor(entry->p_vaddr);
     /* Two segments in one page would need the same protection; no linker makes that. */
     if (fault == NULL && info->segment_count > 0 && low < info->high)
         fault = "its segments overlap or do not ascend";
@@ -214,7 +216,7 @@ static int add_segment(struct reading *reading, const ElfW(Phdr) * entry)
                           ELF_SEGMENTS_MAX);
     if (info->segment_count == 0)
         info->low = low;
-    info->high = elf_page_ceiling(entry->p_vaddr + entry->p_memsz);
+    info->high = page_ceiling(entry->p_vaddr + entry->p_memsz);
     if (entry->p_align > info->align)
         info->align = entry->p_align;
     info->segments[info->segment_count++] = (struct elf_segment){
@@ -347,4 +349,109 @@ int elf_read(int fd, struct elf_info *info, struct elf_problem *problem)
     info->phentsize = reading.header.e_phentsize;
     place_table(&reading);
     return 0;
+}
+
+/* ---- Libraries that the file needs (DT_NEEDED) ---- */
+
+enum {
+    DYNAMIC_ENTRIES_MAX = 65536,
+    LIBRARY_NAME_MAX = 256, /* longer names are truncated: no caller compares that many bytes */
+};
+
+bool elf_offset_of(const struct elf_info *info, uint64_t vaddr, uint64_t size, uint64_t *offset)
+{
+    for (unsigned i = 0; i < info->segment_count; i++) {
+        const struct elf_segment *segment = &info->segments[i];
+        if (vaddr >= segment->vaddr && elf_within(vaddr - segment->vaddr, size, segment->filesz)) {
+            *offset = segment->offset + (vaddr - segment->vaddr);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int visit_needed(int fd, const struct elf_info *info, const ElfW(Dyn) * entries,
+                        size_t count, int (*visit)(const char *name, void *context), void *context)
+{
+    uint64_t strings_vaddr = 0, strings_size = 0, strings_offset;
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].d_tag == DT_STRTAB)
+            strings_vaddr = entries[i].d_un.d_ptr;
+        if (entries[i].d_tag == DT_STRSZ)
+            strings_size = entries[i].d_un.d_val;
+    }
+    if (!elf_offset_of(info, strings_vaddr, strings_size, &strings_offset))
+        return -ELIBBAD;
+    int status = 0;
+    for (size_t i = 0; i < count && status == 0; i++) {
+        char name[LIBRARY_NAME_MAX + 1] = {0};
+        uint64_t at = entries[i].d_un.d_val;
+        if (entries[i].d_tag != DT_NEEDED)
+            continue;
+        if (at >= strings_size)
+            return -ELIBBAD;
+        ssize_t length = elf_read_some(fd, name, LIBRARY_NAME_MAX, strings_offset + at);
+        if (length < 0)
+            return (int)length;
+        status = visit(name, context);
+    }
+    return status;
+}
+
+int elf_each_needed(int fd, const struct elf_info *info,
+                    int (*visit)(const char *name, void *context), void *context)
+{
+    uint64_t offset;
+    size_t count = info->dynamic_size / sizeof(ElfW(Dyn));
+    if (count == 0)
+        return 0;
+    if (count > DYNAMIC_ENTRIES_MAX ||
+        !elf_offset_of(info, info->dynamic_vaddr, count * sizeof(ElfW(Dyn)), &offset))
+        return -ELIBBAD;
+    ElfW(Dyn) *entries = malloc(count * sizeof(*entries));
+    if (entries == NULL)
+        return -ENOMEM;
+    int status = elf_read_exact(fd, entries, count * sizeof(*entries), offset);
+    size_t used = 0;
+    while (used < count && entries[used].d_tag != DT_NULL && status == 0)
+        used++;
+    if (status == 0)
+        status = visit_needed(fd, info, entries, used, visit, context);
+    free(entries);
+    return status;
+}
+
+/* ---- Options that a dynamic linker takes when it is run as a command ---- */
+
+enum { CHUNK = 16384, OVERLAP = 16 };
+
+/* Whether the bytes have the option as glibc has it in its text, "--argv0", or as musl has it,
+ * "argv0", each a whole string. */
+static bool has_option(const char *bytes, size_t size, const char *name)
+{
+    size_t length = strlen(name) + 1; /* with its end */
+    const char *at = bytes;
+    while ((at = memmem(at, size - (size_t)(at - bytes), name, length))) {
+        size_t before = (size_t)(at - bytes);
+        if ((before >= 1 && at[-1] == 0) || (before >= 2 && memcmp(at - 2, "--", 2) == 0))
+            return true;
+        at++;
+    }
+    return false;
+}
+
+int elf_read_linker(int fd, struct elf_info *info, struct elf_problem *problem)
+{
+    char bytes[CHUNK];
+    bool takes_argv0 = false, takes_preload = false;
+    ssize_t size;
+    for (uint64_t at = 0; (size = elf_read_some(fd, bytes, sizeof(bytes), at)) > OVERLAP;
+         at += (uint64_t)size - OVERLAP) {
+        takes_argv0 = takes_argv0 || has_option(bytes, (size_t)size, "argv0");
+        takes_preload = takes_preload || has_option(bytes, (size_t)size, "preload");
+        if (takes_argv0 && takes_preload)
+            break;
+    }
+    info->takes_argv0_preload = takes_argv0 && takes_preload;
+    return size < 0 ? elf_refuse_open(problem, (int)-size) : 0;
 }

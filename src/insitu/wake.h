@@ -8,7 +8,6 @@
 #define ONESPACE_INSITU_WAKE_H
 
 #include "base/futex.h"
-#include "base/spin.h"
 #include "insitu/channel.h"
 
 enum {

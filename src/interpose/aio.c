@@ -36,7 +36,8 @@ long interpose_io_setup(struct space_slot *self, long nr, const long a[6])
         return raw(nr, a[0], a[1]);
     uint64_t signals = member_lock(self);
     long result = raw(nr, a[0], a[1]);
-    if (result == 0 && interpose_read(&context, (const void *)a[1], sizeof(context)) == 0 &&
+    if (result == 0 &&
+        interpose_copy_from_user(&context, (const void *)a[1], sizeof(context)) == 0 &&
         page_floor(context) == context) {
         forget(context);
         (void)intervals_add(self, INTERVALS_AIO, context, context + ARCH_PAGE);

@@ -141,7 +141,7 @@ static size_t total_of(const struct iovec *vector, unsigned long count)
     size_t total = 0;
     for (unsigned long i = 0; i < count; i++) {
         struct iovec entry;
-        if (interpose_read(&entry, vector + i, sizeof(entry)) != 0)
+        if (interpose_copy_from_user(&entry, vector + i, sizeof(entry)) != 0)
             break;
         if (entry.iov_len > LONG_MAX - total)
             return LONG_MAX;
@@ -157,7 +157,7 @@ static unsigned long count_targets(const struct remote *remote, const struct iov
 {
     for (unsigned long i = 0; i < count && left > 0; i++) {
         struct iovec entry;
-        if (interpose_read(&entry, vector + i, sizeof(entry)) != 0)
+        if (interpose_copy_from_user(&entry, vector + i, sizeof(entry)) != 0)
             break;
         entry.iov_len = entry.iov_len < left ? entry.iov_len : left;
         if (!is_targets(remote, &entry))
@@ -226,7 +226,7 @@ static int is_plain(const struct walk *walk, const struct remote *remote, struct
 /* Bytes up to the end of the page. */
 static size_t rest_of_page(const char *at)
 {
-    return ARCH_PAGE_LEAST - (uintptr_t)at % ARCH_PAGE_LEAST;
+    return ARCH_PAGE_MIN - (uintptr_t)at % ARCH_PAGE_MIN;
 }
 
 /* Bytes copied; -1: fall back to the system call, from the start. By pages: what precedes the first

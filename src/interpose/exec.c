@@ -7,7 +7,6 @@
 #include "arch/copy.h"
 #include "base/delay.h"
 #include "base/futex.h"
-#include "base/numbers.h"
 #include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/pointers.h"
@@ -24,12 +23,12 @@ static int fetch(char *text, const char *from, size_t most)
 {
     size_t size = ARCH_PAGE - (uintptr_t)from % ARCH_PAGE;
     size = size < most - 1 ? size : most - 1;
-    if (interpose_read(text, from, size) != 0)
+    if (interpose_copy_from_user(text, from, size) != 0)
         return -1;
     text[size] = text[most - 1] = 0;
     if (text_length(text) < size || size == most - 1)
         return 0;
-    return interpose_read(text + size, from + size, most - 1 - size);
+    return interpose_copy_from_user(text + size, from + size, most - 1 - size);
 }
 
 /* The same of a path that the kernel has just read, without a system call: up to its end, or to
@@ -52,18 +51,18 @@ static int fetch_known(char text[PATH_PREFIX_MAX], const char *path)
  * or of one of its threads below /task/TID, or NULL. */
 static const char *own_file(const char *path)
 {
-    const char *rest = text_after(path, "/proc/");
+    const char *rest = text_skip_prefix(path, "/proc/");
     if (!rest)
         return NULL;
     uint64_t pid;
-    const char *after = numbers_read(rest, &pid);
+    const char *after = text_read_number(rest, &pid);
     if (after != rest && pid != (uint64_t)raw(__NR_getpid))
         return NULL;
-    if (after == rest && !(after = text_after(rest, "self")) &&
-        !(after = text_after(rest, "thread-self")))
+    if (after == rest && !(after = text_skip_prefix(rest, "self")) &&
+        !(after = text_skip_prefix(rest, "thread-self")))
         return NULL;
-    const char *thread = text_after(after, "/task/");
-    if (thread && (after = numbers_read(thread, &pid)) == thread)
+    const char *thread = text_skip_prefix(after, "/task/");
+    if (thread && (after = text_read_number(thread, &pid)) == thread)
         return NULL;
     return *after == '/' ? after + 1 : NULL;
 }
@@ -92,7 +91,7 @@ long interpose_readlink(struct space_slot *self, long nr, const long a[6])
     const char *program = interpose_program(self);
     size_t length = text_length(program), size = (size_t)(int)link[2];
     length = length < size ? length : size;
-    return interpose_write((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
+    return interpose_copy_to_user((char *)link[1], program, length) == 0 ? (long)length : -EFAULT;
 }
 
 /* Notes that the task leaves, and for which program, unless another has left before: whether it

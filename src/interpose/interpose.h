@@ -15,11 +15,11 @@
 #include "base/raw.h"
 #include "space/registry.h"
 
-struct arch_call;
+struct arch_patched_syscall;
 struct arch_trampoline_data;
 
 /* Called by trampolines in place of the system call at a patch site: its result or -errno. */
-long interpose_dispatch(const struct arch_call *call, const long arguments[6]);
+long interpose_dispatch(const struct arch_patched_syscall *call, const long arguments[6]);
 /* The same by number, for the agent's syscall(). Calls that are not in the table go to the kernel.
  */
 long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
@@ -27,9 +27,9 @@ long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
 long interpose_plain_call(struct space_slot *self, long nr, const long arguments[6]);
 
 /* Prepares a claimed slot's state. */
-void interpose_begin(struct space *space, struct space_slot *slot);
+void interpose_init_slot(struct space *space, struct space_slot *slot);
 /* The same, and maps its data page and trampolines: 0 or -errno. */
-long interpose_prepare(struct space *space, struct space_slot *slot);
+long interpose_map_trampolines(struct space *space, struct space_slot *slot);
 /* Fills the data page of a task. By the root only: the page points to the caller's library. */
 void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *slot);
 

@@ -187,7 +187,7 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
 /* The driver's library by which a program gets memory that the CPU cannot read. */
 static int is_gpu_library(const char *path)
 {
-    return text_after(text_file_name(path), "libcuda.so") != NULL;
+    return text_skip_prefix(text_basename(path), "libcuda.so") != NULL;
 }
 
 /* Wherever ld.so looks for libxpmem.so.0, it finds ours: the kernel module's library would make
@@ -198,7 +198,7 @@ long ldso_openat(struct space_slot *self, long nr, const long a[6])
     const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
     if (path && is_gpu_library(path))
         atomic_store_explicit(&self->interpose.gpu_library, 1, memory_order_relaxed);
-    if (path && ours[0] && text_equal(text_file_name(path), "libxpmem.so.0")) {
+    if (path && ours[0] && text_equal(text_basename(path), "libxpmem.so.0")) {
         long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
         if (fd >= 0) /* else ours cannot be reached from here: chroot */
             return fd;

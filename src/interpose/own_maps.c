@@ -132,7 +132,7 @@ static int find_own(const struct view *view, uintptr_t start, uintptr_t end, con
         return start >= view->range + LAYOUT_FILES && start < view->range + LAYOUT_RANGE;
     if (shared_windows_contain(start))
         return shared_mapping_has_user(space, self, shared_window_index(start));
-    if (text_after(name, "[v") || text_after(name, "[uprobes"))
+    if (text_skip_prefix(name, "[v") || text_skip_prefix(name, "[uprobes"))
         return 1;
     if (start < space->unwind.code_high && end > space->unwind.code_low)
         return 1;
@@ -295,7 +295,7 @@ static void handle_maps(struct view *view, int is_whole_line)
     else if (view->is_shown)
         put_text(view, view->line);
     /* As the kernel would list the flag of what it has sealed. */
-    if (is_field && view->is_shown && !view->sums && text_after(view->line, "VmFlags:") &&
+    if (is_field && view->is_shown && !view->sums && text_skip_prefix(view->line, "VmFlags:") &&
         intervals_contain(view->self, INTERVALS_SEALED, view->start, view->end))
         put_text(view, "sl ");
     if (is_whole_line && view->is_shown && !view->sums)
@@ -361,7 +361,7 @@ static int shows_all(const struct space_slot *self)
     int is_equal = 1;
     for (uintptr_t at = strings->environment; at < strings->end; at += sizeof(bytes)) {
         size_t size = strings->end - at < sizeof(bytes) ? strings->end - at : sizeof(bytes);
-        if (interpose_read(bytes, (const void *)at, size) != 0)
+        if (interpose_copy_from_user(bytes, (const void *)at, size) != 0)
             return 0;
         for (size_t i = 0; i < size; i++) {
             is_equal = is_equal && bytes[i] == wanted[matched];

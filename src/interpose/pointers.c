@@ -18,12 +18,12 @@ static int copy(long nr, void *ours, void *theirs, size_t size)
     return failed ? -EFAULT : 0;
 }
 
-int interpose_read(void *to, const void *from, size_t size)
+int interpose_copy_from_user(void *to, const void *from, size_t size)
 {
     return copy(__NR_process_vm_readv, to, (void *)from, size);
 }
 
-int interpose_write(void *to, const void *from, size_t size)
+int interpose_copy_to_user(void *to, const void *from, size_t size)
 {
     return copy(__NR_process_vm_writev, (void *)from, to, size);
 }

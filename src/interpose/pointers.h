@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 /* 0 or -EFAULT. `from` of the first and `to` of the second are the program's. */
-int interpose_read(void *to, const void *from, size_t size);
-int interpose_write(void *to, const void *from, size_t size);
+int interpose_copy_from_user(void *to, const void *from, size_t size);
+int interpose_copy_to_user(void *to, const void *from, size_t size);
 
 #endif

@@ -25,7 +25,7 @@ void interpose_init_data(struct arch_trampoline_data *data, struct space_slot *s
     arch_init_trampoline_data(data, slot, &handlers);
 }
 
-void interpose_begin(struct space *space, struct space_slot *slot)
+void interpose_init_slot(struct space *space, struct space_slot *slot)
 {
     uintptr_t range = layout_range(slot_index(space, slot));
     struct space_interpose *interpose = &slot->interpose;
@@ -35,10 +35,10 @@ void interpose_begin(struct space *space, struct space_slot *slot)
     atomic_store(&interpose->break_mapped, range + LAYOUT_BREAK);
 }
 
-long interpose_prepare(struct space *space, struct space_slot *slot)
+long interpose_map_trampolines(struct space *space, struct space_slot *slot)
 {
     uintptr_t data = layout_range(slot_index(space, slot)) + LAYOUT_TRAMPOLINES;
-    interpose_begin(space, slot);
+    interpose_init_slot(space, slot);
     long result = raw(__NR_mmap, data, ARCH_PAGE * (2 + CHILD_PAGES), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result))

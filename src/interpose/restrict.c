@@ -41,11 +41,11 @@ static long get_auxv(const struct space_slot *self, long nr, const long a[6])
     all = (size_t)all < size ? (long)size : all;
     length = length < (size_t)all ? length : (size_t)all;
     size = size < length ? size : length;
-    if (interpose_write((char *)a[1], auxv, size) != 0)
+    if (interpose_copy_to_user((char *)a[1], auxv, size) != 0)
         return -EFAULT;
     while (size < length) {
         size_t more = length - size < sizeof(zeros) ? length - size : sizeof(zeros);
-        if (interpose_write((char *)a[1] + size, zeros, more) != 0)
+        if (interpose_copy_to_user((char *)a[1] + size, zeros, more) != 0)
             return -EFAULT;
         size += more;
     }

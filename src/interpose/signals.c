@@ -17,11 +17,10 @@
 
 #include "arch/constants.h"
 #include "arch/copy.h"
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "arch/keys.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
-#include "base/signals.h"
 #include "interpose/calls.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
@@ -45,7 +44,7 @@ struct space_sigaction interpose_our_action(const struct space_slot *self,
     if (!(wanted->flags & ARCH_SA_RESTORER))
         ours.restorer = (uintptr_t)arch_signal_restorer;
     if (ARCH_HAS_KEYS && self->guard_key && space_registry()->guard.blocks_signals)
-        ours.mask = SIGNALS_ALL;
+        ours.mask = SIGNAL_MASK_ALL;
     return ours;
 }
 
@@ -59,7 +58,7 @@ static long install(struct space_slot *self, int signal)
     return raw(__NR_rt_sigaction, signal, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
-void interpose_install_handlers(struct space_slot *self)
+void interpose_install_fault_handlers(struct space_slot *self)
 {
     uintptr_t trampolines = self->interpose.trampolines;
     self->interpose.fault_trampoline = ARCH_HAS_KEYS && self->guard_key
@@ -129,15 +128,15 @@ static long set_of_child(struct space_slot *self, int signal, const struct space
 }
 
 /* Once the program calls into other members, the kernel has one handler of ours for all of its own,
- * which runs the program's with the thread pointer that belongs to the thread (call/signals.c).
+ * which runs the program's with the thread pointer that belongs to the thread (remote_call/signals.c).
  * What a child sets goes to the kernel. */
 static long set_through_calls(struct space_slot *self, const long a[6], uintptr_t ours)
 {
     struct space_sigaction wanted, before;
     int signal = (int)a[0];
-    if (signal < 1 || signal > SIGNALS || a[3] != ARCH_SIGNAL_SET_BYTES)
+    if (signal < 1 || signal > SIGNAL_MAX || a[3] != ARCH_SIGNAL_SET_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
-    if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+    if (a[1] && interpose_copy_from_user(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     _Atomic uintptr_t *known =
         (_Atomic uintptr_t *)atomic_load(&self->interpose.call_handlers) + signal;
@@ -155,7 +154,8 @@ static long set_through_calls(struct space_slot *self, const long a[6], uintptr_
         member_unlock(self, signals);
     if (result == 0 && before.handler == ours)
         before.handler = old;
-    return result == 0 && a[2] ? interpose_write((void *)a[2], &before, sizeof(before)) : result;
+    return result == 0 && a[2] ? interpose_copy_to_user((void *)a[2], &before, sizeof(before))
+                               : result;
 }
 
 long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
@@ -164,7 +164,7 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
     int signal = (int)a[0];
     struct space_sigaction wanted, before;
     long result;
-    if (thread_mode_took_handler(self, a, &result))
+    if (thread_mode_set_handler(self, a, &result))
         return result;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->interpose.fault_trampoline ||
         a[3] != ARCH_SIGNAL_SET_BYTES) {
@@ -173,13 +173,13 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
         return ours ? set_through_calls(self, a, ours)
                     : raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
     }
-    if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+    if (a[1] && interpose_copy_from_user(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     const struct space_sigaction *change = a[1] ? &wanted : NULL;
     result = may_record(self) ? set_of_task(self, signal, change, &before)
                               : set_of_child(self, signal, change, &before);
     if (result == 0 && a[2])
-        result = interpose_write((void *)a[2], &before, sizeof(before));
+        result = interpose_copy_to_user((void *)a[2], &before, sizeof(before));
     return result;
 }
 

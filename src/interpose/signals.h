@@ -5,7 +5,7 @@
 #include "space/registry.h"
 
 /* Puts our handlers for SIGSEGV and SIGBUS in place; by the child itself, before its program. */
-void interpose_install_handlers(struct space_slot *self);
+void interpose_install_fault_handlers(struct space_slot *self);
 /* Whether a fault of the calling thread inside a guarded copy makes the copy return -1. Otherwise
  * it kills the process: the thread blocks one of the signals, or the program ignores it. */
 int interpose_can_recover(struct space_slot *self);

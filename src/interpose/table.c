@@ -123,7 +123,7 @@ long interpose_call(struct space_slot *self, long nr, const long arguments[6])
                                             : interpose_plain_call(self, nr, arguments);
 }
 
-long interpose_dispatch(const struct arch_call *call, const long arguments[6])
+long interpose_dispatch(const struct arch_patched_syscall *call, const long arguments[6])
 {
     const struct interposed_call *found = find(call->nr);
     interposed_handler *handler =

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "arch/constants.h"
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "base/futex.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
@@ -42,7 +42,7 @@ static void on_end_signal(int number, siginfo_t *info, void *context)
         ((void (*)(int, siginfo_t *, void *))next)(number, info, context);
 }
 
-void thread_mode_prepare(void)
+void thread_mode_install_handler(void)
 {
     struct space_sigaction before, ours = {.handler = (uintptr_t)on_end_signal,
                                            .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
@@ -54,12 +54,12 @@ void thread_mode_prepare(void)
     raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
-int thread_mode_took_handler(struct space_slot *self, const long a[6], long *result)
+int thread_mode_set_handler(struct space_slot *self, const long a[6], long *result)
 {
     if (a[0] != THREAD_MODE_SIGNAL || !a[1] || !space_is_thread(self) || !interpose_is_task(self))
         return 0;
     struct space_sigaction wanted;
-    *result = interpose_read(&wanted, (const void *)a[1], sizeof(wanted));
+    *result = interpose_copy_from_user(&wanted, (const void *)a[1], sizeof(wanted));
     if (*result == 0)
         atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], wanted.handler,
                               memory_order_release);
@@ -75,7 +75,8 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
             raw(__NR_exit_group, status);
     atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], 0,
                           memory_order_release);
-    thread_mode_prepare(); /* another libc of the process, as musl, may have set a handler since */
+    thread_mode_install_handler(); /* another libc of the process, as musl, may have set a handler
+                                      since */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
         slot_set_cpu_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &none,

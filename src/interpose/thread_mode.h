@@ -13,12 +13,12 @@ enum { THREAD_MODE_SIGNAL = 33 };
 
 /* Called by the child, in the process that the task's thread joins: installs the handler that ends
  * remaining threads. */
-void thread_mode_prepare(void);
+void thread_mode_install_handler(void);
 /* What _exit does in such a task: ends the task, not the process. In a forked child of the task,
  * ends the child. */
 _Noreturn void thread_mode_exit(struct space_slot *self, int status);
 /* If this rt_sigaction of a task's libc sets a handler for THREAD_MODE_SIGNAL, records it, sets
  * *result and returns 1; else 0. */
-int thread_mode_took_handler(struct space_slot *self, const long arguments[6], long *result);
+int thread_mode_set_handler(struct space_slot *self, const long arguments[6], long *result);
 
 #endif

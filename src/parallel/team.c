@@ -71,9 +71,9 @@ void team_free(struct onespace_parallel *team)
 int team_check_block(const struct team_block *block)
 {
     struct shared_header own = header();
-    if (shared_matches(&block->header, &own))
+    if (shared_header_matches(&block->header, &own))
         return 0;
-    shared_tell("team", &block->header, "member 0", &own, "this program's libonespace");
+    shared_header_report("team", &block->header, "member 0", &own, "this program's libonespace");
     return -EINVAL;
 }
 

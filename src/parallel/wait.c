@@ -11,7 +11,6 @@
 
 #include "base/delay.h"
 #include "base/futex.h"
-#include "base/spin.h"
 #include "onespace.h"
 #include "space/member.h"
 

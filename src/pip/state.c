@@ -22,9 +22,9 @@ struct shared_header state_header(void)
 static int is_ours(const struct state *state)
 {
     struct shared_header own = state_header();
-    int is_same = shared_matches(&state->header, &own);
+    int is_same = shared_header_matches(&state->header, &own);
     if (!is_same)
-        shared_tell("state", &state->header, "the PiP root", &own, "libpip.so");
+        shared_header_report("state", &state->header, "the PiP root", &own, "libpip.so");
     return is_same;
 }
 

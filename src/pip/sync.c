@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/futex.h"
-#include "base/spin.h"
 #include "state.h"
 
 enum { SPINS = 1000, SLICE_MS = 100 };

@@ -18,7 +18,7 @@
 
 #include "base/futex.h"
 #include "base/kernel.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "base/raw.h"
 
 enum { READERS_MAX = 64, CHECK_NS = 100000000 };
@@ -83,10 +83,10 @@ void dumpable_allow(int pid)
 /* A zombie has ended, too: its parent may never wait for it. */
 static int has_ended(int pid)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     if (raw(__NR_kill, pid, 0) == -ESRCH)
         return 1;
-    return process_read(pid, &stat) == 0 && (stat.state == 'Z' || stat.state == 'X');
+    return proc_read_stat(pid, &stat) == 0 && (stat.state == 'Z' || stat.state == 'X');
 }
 
 static int has_reader(void)

@@ -17,9 +17,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "base/futex.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "onespace.h"
 #include "space/member.h"
 #include "spawn/spawn.h"
@@ -259,8 +259,8 @@ static void set_signals(void)
     struct space_sigaction action = {.handler = (uintptr_t)on_signal,
                                      .flags = SA_SIGINFO | ARCH_SA_RESTORER,
                                      .restorer = (uintptr_t)arch_signal_restorer,
-                                     .mask = SIGNALS_ALL};
-    for (int signal = 1; signal <= SIGNALS; signal++)
+                                     .mask = SIGNAL_MASK_ALL};
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++)
         if (reaper_handled_signals() & signal_bit(signal))
             raw(__NR_rt_sigaction, signal, &action, NULL, ARCH_SIGNAL_SET_BYTES);
     signals_set_mask(~reaper_handled_signals());
@@ -344,7 +344,7 @@ long reaper_start(struct space *space)
     if (raw_failed(stack))
         return stack;
 
-    uint64_t signals = signals_set_mask(SIGNALS_ALL);
+    uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     long pid = arch_clone(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_PARENT_SETTID,
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);

@@ -14,9 +14,9 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "base/numbers.h"
-#include "base/raw.h"
+#include "base/proc.h"
 #include "base/text.h"
+#include "base/raw.h"
 #include "interpose/thread_mode.h"
 
 enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_UNCERTAIN_SWEEPS = 1000 };
@@ -68,14 +68,14 @@ static long thread_count(const char *path)
 static void count_threads(struct census *census, int32_t process)
 {
     char path[32];
-    text_append(numbers_write(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
     census->process = process;
     census->threads = census->without_list = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
         census->counts[i] = 0;
     /* The kernel's listing stops early if the thread that it has reached ends. */
     long before = thread_count(path);
-    long result = numbers_each(path, count_thread, census);
+    long result = proc_each_number(path, count_thread, census);
     census->is_complete = result == 0 && before == census->threads && thread_count(path) == before;
 }
 

@@ -9,10 +9,9 @@
 #include <fcntl.h>
 
 #include "base/hash.h"
-#include "base/numbers.h"
-#include "base/process.h"
-#include "base/raw.h"
 #include "base/text.h"
+#include "base/proc.h"
+#include "base/raw.h"
 #include "space/member.h"
 
 enum { CHILDREN_MAX = 64, POLL_NS = 1000000 };
@@ -63,8 +62,8 @@ static void read_children(void *context, int thread, int directory)
     char path[64], text[1024];
     size_t kept = 0; /* digits of a PID that the last read has cut */
     (void)directory;
-    char *end = numbers_write(text_append(path, "/proc/"), (uint64_t)search->process, 10);
-    end = numbers_write(text_append(end, "/task/"), (uint64_t)thread, 10);
+    char *end = text_append_number(text_append(path, "/proc/"), (uint64_t)search->process, 10);
+    end = text_append_number(text_append(end, "/task/"), (uint64_t)thread, 10);
     text_append(end, "/children");
     long fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     search->is_incomplete |= fd < 0;
@@ -74,7 +73,7 @@ static void read_children(void *context, int thread, int directory)
             break;
         text[kept + (size_t)size] = 0;
         const char *at = text, *rest;
-        for (uint64_t pid; *(rest = numbers_read(at, &pid)) == ' '; at = rest + 1) {
+        for (uint64_t pid; *(rest = text_read_number(at, &pid)) == ' '; at = rest + 1) {
             search->hash = hash_bytes(search->hash, &pid, sizeof(pid));
             record_if_child(search->space, (int)pid, -1);
         }
@@ -87,19 +86,19 @@ static void read_children(void *context, int thread, int directory)
 static void read_process(struct search *search, int process)
 {
     char path[32];
-    text_append(numbers_write(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
     search->process = process;
-    search->is_incomplete |= numbers_each(path, read_children, search) < 0;
+    search->is_incomplete |= proc_each_number(path, read_children, search) < 0;
 }
 
 /* Reads the children of the reaper's ancestors and of process 1, one of which has adopted. */
 static void read_ancestors(struct search *search)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     for (int process = atomic_load(&search->space->reaper_pid); process > 1;
          process = stat.parent) {
         read_process(search, process);
-        if (process_read(process, &stat) < 0) {
+        if (proc_read_stat(process, &stat) < 0) {
             search->is_incomplete = 1;
             return;
         }
@@ -124,7 +123,7 @@ static void find_children(struct space *space)
         last = search.hash;
     }
     child_count = 0;
-    (void)numbers_each("/proc", record_if_child, space);
+    (void)proc_each_number("/proc", record_if_child, space);
 }
 
 static void remove_departed(const struct space *space)

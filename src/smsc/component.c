@@ -143,9 +143,9 @@ const char *agreement_reach(int ranks)
 
 /* mca_smsc_onespace.so, the component for Open MPI 5 and 6.
  *
- * Open MPI loads it from the directory that `onespace run` names (src/shim/defaults.c), registers
- * its priority, opens it, and asks it in MPI_Init whether it can be used. A library that was built
- * without support for such files gets it by join. */
+ * Open MPI loads it from the directory that `onespace run` names (src/launch/mpi_defaults.c),
+ * registers its priority, opens it, and asks it in MPI_Init whether it can be used. A library that
+ * was built without support for such files gets it by join. */
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -70,6 +70,6 @@ struct child {
     } * fds; /* at the far end of the stack, which nothing has used yet */
 };
 
-static_assert(sizeof(struct child) <= CHILD_PAGES * ARCH_PAGE_LEAST, "fits behind the trampolines");
+static_assert(sizeof(struct child) <= CHILD_PAGES * ARCH_PAGE_MIN, "fits behind the trampolines");
 
 #endif

@@ -26,11 +26,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "base/delay.h"
 #include "base/futex.h"
 #include "base/page.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "onespace.h"
 #include "space/intervals.h"
 #include "space/locks.h"
@@ -401,7 +401,7 @@ static int start_unmapper(struct space *space)
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(stack))
         return 0;
-    uint64_t signals = signals_set_mask(SIGNALS_ALL);
+    uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     long thread =
         arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                        CLONE_SYSVSEM | CLONE_PARENT_SETTID,

@@ -21,9 +21,9 @@ enum { SPACE_FILES = 256, SPACE_FILE_PATCH_SITES = 96, SPACE_CPUIDS = 96 };
 /* The patch sites of a file that was mapped executable. FILLING entries whose filler died stay
  * unused; readers skip what is not READY. */
 struct space_patch_site {
-    uint32_t at;          /* offset from the start of the mapping */
-    uint16_t nr;          /* system call number, or SPACE_PATCH_SITE_CPUID */
-    uint8_t length, lead; /* as arch_next_patch_site found them */
+    uint32_t at;               /* offset from the start of the mapping */
+    uint16_t nr;               /* system call number, or SPACE_PATCH_SITE_CPUID */
+    uint8_t length, displaced; /* as arch_next_patch_site found them */
 };
 #define SPACE_PATCH_SITE_CPUID 0xffffu
 /* What the CPU answers to cpuid; `state` as in struct space_file. */
@@ -137,7 +137,7 @@ struct space_interpose {
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
     uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
     /* Of the task's own copy of the library, set by its first call into another member, under
-     * `lock`; 0 before (call/signals.c). */
+     * `lock`; 0 before (remote_call/signals.c). */
     _Atomic uintptr_t call_handler;  /* the handler that the kernel has in place of the program's */
     _Atomic uintptr_t call_handlers; /* the program's: _Atomic uintptr_t[65], by signal */
     _Atomic uintptr_t call_fault;    /* interpose_call_fault */

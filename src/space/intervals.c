@@ -34,8 +34,8 @@ static uint64_t load(const struct space_slot *slot, enum space_interval_kind kin
 
 static uint64_t make_word(uintptr_t start, uintptr_t end, uint64_t doubt)
 {
-    return (uint64_t)(start / ARCH_PAGE_LEAST) << INTERVAL_START_SHIFT |
-           (uint64_t)((end - start) / ARCH_PAGE_LEAST) << 1 | doubt;
+    return (uint64_t)(start / ARCH_PAGE_MIN) << INTERVAL_START_SHIFT |
+           (uint64_t)((end - start) / ARCH_PAGE_MIN) << 1 | doubt;
 }
 
 /* ---- New entries ---- */
@@ -107,7 +107,7 @@ static int lengthen(struct space_slot *slot, enum space_interval_kind kind, uint
             continue;
         low = start < low ? start : low;
         high = end > high ? end : high;
-        if ((high - low) / ARCH_PAGE_LEAST <= INTERVAL_MAX_PAGES &&
+        if ((high - low) / ARCH_PAGE_MIN <= INTERVAL_MAX_PAGES &&
             atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
                                            make_word(low, high, 0)))
             return 1;
@@ -146,7 +146,7 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
                 continue;
             from = from < low ? from : low;
             to = to > high ? to : high;
-            if ((to - from) / ARCH_PAGE_LEAST > INTERVAL_MAX_PAGES ||
+            if ((to - from) / ARCH_PAGE_MIN > INTERVAL_MAX_PAGES ||
                 !atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
                                                 make_word(from, to, 0)))
                 continue;
@@ -162,7 +162,7 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end)
 {
-    const uintptr_t most = INTERVAL_MAX_PAGES * ARCH_PAGE_LEAST;
+    const uintptr_t most = INTERVAL_MAX_PAGES * ARCH_PAGE_MIN;
     int result = end > INTERVAL_ADDRESSES ? -1 : 0;
     while (result == 0 && start < end) {
         uintptr_t next = end - start > most ? start + most : end;

@@ -62,12 +62,12 @@ static inline uintptr_t intervals_spill(unsigned slot, enum space_interval_kind 
 
 static inline uintptr_t interval_start(uint64_t word)
 {
-    return (word >> INTERVAL_START_SHIFT) * ARCH_PAGE_LEAST;
+    return (word >> INTERVAL_START_SHIFT) * ARCH_PAGE_MIN;
 }
 
 static inline uintptr_t interval_end(uint64_t word)
 {
-    return interval_start(word) + (word >> 1 & INTERVAL_MAX_PAGES) * ARCH_PAGE_LEAST;
+    return interval_start(word) + (word >> 1 & INTERVAL_MAX_PAGES) * ARCH_PAGE_MIN;
 }
 
 /* An interval that counts: used, and not in doubt. */

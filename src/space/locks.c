@@ -6,8 +6,7 @@
 
 #include "base/delay.h"
 #include "base/futex.h"
-#include "base/signals.h"
-#include "base/spin.h"
+#include "base/raw.h"
 
 /* ---- The member lock: a PI futex, 0 or the owner's TID with bits of the kernel's ---- */
 
@@ -41,7 +40,7 @@ static void lock_contended(_Atomic uint32_t *lock, uint32_t tid)
 
 uint64_t member_lock(struct space_slot *slot)
 {
-    uint64_t signals = signals_set_mask(SIGNALS_ALL);
+    uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     uint32_t tid = (uint32_t)raw(__NR_gettid);
     if (process_in_space() && !try_lock(&slot->interpose.lock, 0, tid))
         lock_contended(&slot->interpose.lock, tid);

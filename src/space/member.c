@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 
 #include "base/futex.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "base/raw.h"
 #include "space/intervals.h"
 
@@ -216,12 +216,12 @@ enum presence process_presence(const struct space *space, int32_t pid)
 
 int still_here_in_exec(const struct space *space, int32_t pid)
 {
-    struct process_stat stat;
+    struct proc_stat stat;
     enum presence presence = process_presence(space, pid);
     if (presence != PRESENCE_DENIED)
         return presence != PRESENCE_ELSEWHERE;
-    if (process_read(pid, &stat) == 0)
-        return (stat.flags & PROCESS_NOT_EXECUTED) != 0;
+    if (proc_read_stat(pid, &stat) == 0)
+        return (stat.flags & PROC_FORKNOEXEC) != 0;
     /* Without /proc: if a filter denies the call even for the caller, the task counts as here until
      * it ends. */
     return process_presence(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;

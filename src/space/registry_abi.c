@@ -11,9 +11,9 @@ struct shared_header registry_header(void)
 int registry_matches(const struct space *space, const char *file)
 {
     struct shared_header own = registry_header();
-    if (shared_matches(&space->header, &own))
+    if (shared_header_matches(&space->header, &own))
         return 1;
     if (file)
-        shared_tell("registry", &space->header, space->library, &own, file);
+        shared_header_report("registry", &space->header, space->library, &own, file);
     return 0;
 }

@@ -14,11 +14,11 @@ struct window_size {
 
 #define WINDOW_SIZE(name, pages, count)                                                            \
     {SPACE_SHARED_##name, count, SHARED_START + SHARED_AT_##name * 2 * LAYOUT_MIB,                 \
-     (uint64_t)(pages)*ARCH_PAGE_LEAST},
+     (uint64_t)(pages)*ARCH_PAGE_MIN},
 
 static const struct window_size window_sizes[SPACE_SHARED_SIZES] = {SHARED_WINDOWS(WINDOW_SIZE)};
 
-static_assert(512 * ARCH_PAGE_LEAST == 2 * LAYOUT_MIB, "as SHARED_WINDOWS has it");
+static_assert(512 * ARCH_PAGE_MIN == 2 * LAYOUT_MIB, "as SHARED_WINDOWS has it");
 
 static struct space_shared_mapping *entry_of(struct space *space, int index)
 {

@@ -77,7 +77,7 @@ static void find_python_start(void)
 {
     char path[PATH_MAX];
     agent_sibling_path("onespace/python", path, sizeof(path));
-    elf_use_python_start(path);
+    elf_set_python_start(path);
 }
 
 int resolve_program(int dirfd, const char *file, char *const argv[], const char *path,

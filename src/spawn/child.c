@@ -14,13 +14,13 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "arch/call.h"
-#include "arch/entry.h"
+#include "arch/remote_call.h"
+#include "arch/syscall.h"
 #include "arch/keys.h"
-#include "base/descriptors.h"
+#include "base/raw.h"
 #include "base/futex.h"
-#include "base/numbers.h"
-#include "base/signals.h"
+#include "base/proc.h"
+#include "base/text.h"
 #include "elf/elf.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
@@ -46,7 +46,7 @@ static _Noreturn void fail(struct child *child, enum child_stage stage, long err
 
 static void default_handlers(void)
 {
-    for (int signal = 1; signal <= SIGNALS; signal++) {
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
         struct space_sigaction action, none = {.handler = (uintptr_t)SIG_DFL};
         if (raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) == 0 &&
             action.handler > (uintptr_t)SIG_IGN)
@@ -56,7 +56,7 @@ static void default_handlers(void)
 
 static void set_ignored_signals(const struct child *child)
 {
-    for (int signal = 1; signal <= SIGNALS; signal++) {
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
         uint64_t bit = signal_bit(signal);
         struct space_sigaction action = {.handler =
                                              (uintptr_t)(child->ignore & bit ? SIG_IGN : SIG_DFL)};
@@ -68,7 +68,7 @@ static void set_ignored_signals(const struct child *child)
 /* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
 static void close_on_exec_by_number(void)
 {
-    unsigned end = descriptors_end();
+    unsigned end = descriptors_limit();
     for (unsigned fd = 0; fd < end; fd++)
         if (raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
             raw(__NR_close, fd);
@@ -101,7 +101,7 @@ static void close_on_exec(void)
         if (remaining == 0)
             return;
     }
-    if (numbers_each("/proc/self/fd", close_if_marked, NULL) != 0)
+    if (proc_each_number("/proc/self/fd", close_if_marked, NULL) != 0)
         close_on_exec_by_number();
 }
 
@@ -162,7 +162,7 @@ static void close_unlisted(const struct child *child)
     for (unsigned fd = 0, target;; fd = target + 1) {
         target = next_target(child, fd);
         if (target > fd)
-            descriptors_close(fd, target == ~0u ? target : target - 1);
+            descriptors_close_range(fd, target == ~0u ? target : target - 1);
         if (target == ~0u)
             return;
     }
@@ -233,7 +233,7 @@ static void run_before(struct child *child)
     set_thread_pointer(child->thread_pointer);
     int error = child->before(child->before_argument);
     set_thread_pointer(0);
-    child->signal_mask = signals_set_mask(SIGNALS_ALL);
+    child->signal_mask = signals_set_mask(SIGNAL_MASK_ALL);
     if (error)
         fail(child, CHILD_BEFORE, error_of(error));
     if (child->flags & ONESPACE_SPAWN_THREAD)
@@ -266,23 +266,23 @@ void child_main(void *argument)
     set_thread_pointer(0); /* the spawner's until now */
     raw(__NR_prctl, PR_SET_NAME, child->name);
     if (child->flags & ONESPACE_SPAWN_THREAD)
-        thread_mode_prepare();
+        thread_mode_install_handler();
     else
         become_process(child);
     set_scheduling(child);
     if (child->before)
         run_before(child);
     if (!(child->flags & (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD)))
-        interpose_install_handlers(slot);
+        interpose_install_fault_handlers(slot);
     if (ARCH_HAS_KEYS && slot->guard_key)
-        guard_install(slot);
+        guard_install_handlers(slot);
     if (child->is_static) /* otherwise task_loaded does it */
         debugger_link(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
     if (!child->reaper_announces)
         child_report_started(slot);
     if (ARCH_HAS_KEYS)
-        guard_enter(slot);
+        guard_apply_rights(slot);
     signals_set_mask(child->signal_mask);
     arch_enter_program(child->stack_pointer, child->entry);
 }

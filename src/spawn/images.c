@@ -109,7 +109,7 @@ static int fill_image(struct loader_image *image, unsigned char *memory, int sou
     if (!scratch)
         return -ENOMEM;
     memset(scratch, 0, sizeof(*scratch));
-    int result = elf_load(source, info, memory + image->loader);
+    int result = elf_read_image(source, info, memory + image->loader);
     arch_write_trampolines(memory, (int32_t)image->data);
     scratch->interpose.trampolines = (uintptr_t)memory;
     scratch->interpose.trampoline_data = (uintptr_t)memory + image->data;
@@ -262,7 +262,7 @@ static uintptr_t loader_address(const struct space_slot *slot, size_t size, size
 }
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * interposition, in place of interpose_prepare, elf_map and interpose_patch_mapping. Only for the
+ * interposition, in place of interpose_map_trampolines, elf_map and interpose_patch_mapping. Only for the
  * root, which owns the files. Returns 0, or -errno with nothing mapped: then use those three. */
 static int loader_image_map(struct space *space, struct space_slot *slot,
                             const struct elf_program *program, struct elf_mapping *mapping)
@@ -270,7 +270,7 @@ static int loader_image_map(struct space *space, struct space_slot *slot,
     const struct elf_info *info = &program->interpreter_info;
     int result;
     uintptr_t base = 0;
-    interpose_begin(space, slot);
+    interpose_init_slot(space, slot);
     pthread_mutex_lock(&image_lock);
     const struct loader_image *image = find_image(program, space_is_thread(slot), &result);
     if (image) {
@@ -426,7 +426,7 @@ int images_map(struct spawn *spawn, struct images *images)
         return result;
     record_interpreter(spawn->slot, info, images->loader.bias);
     images->entry = images->loader.entry;
-    images->is_command = info->takes_options;
+    images->is_command = info->takes_argv0_preload;
     if (!images->is_command) {
         images->base = images->loader.bias;
         return map_program(spawn, images);

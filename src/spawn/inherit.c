@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/signals.h"
+#include "base/raw.h"
 
 static void fill_limits(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
@@ -69,7 +69,7 @@ static void fill_policy(struct child *child, int from_root)
 uint64_t signal_set_bits(const sigset_t *set)
 {
     uint64_t bits = 0;
-    for (int signal = 1; signal <= SIGNALS; signal++)
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++)
         if (sigismember(set, signal) == 1)
             bits |= signal_bit(signal);
     return bits;
@@ -78,7 +78,7 @@ uint64_t signal_set_bits(const sigset_t *set)
 uint64_t ignored_signals_of_process(void)
 {
     uint64_t ignored = 0;
-    for (int signal = 1; signal <= SIGNALS; signal++) {
+    for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
         struct space_sigaction action;
         if (raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) == 0 &&
             action.handler == (uintptr_t)SIG_IGN)

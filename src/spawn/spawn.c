@@ -16,11 +16,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "arch/call.h"
+#include "arch/remote_call.h"
 #include "arch/keys.h"
 #include "base/futex.h"
 #include "base/page.h"
-#include "base/signals.h"
+#include "base/raw.h"
 #include "interpose/guard/guard.h"
 #include "interpose/memory/area.h"
 #include "space/locks.h"
@@ -139,7 +139,7 @@ static int prepare_guard(struct spawn *spawn)
                     "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
-    long result = ARCH_HAS_KEYS ? guard_begin(spawn->space) : -ENOTSUP;
+    long result = ARCH_HAS_KEYS ? guard_alloc_keys(spawn->space) : -ENOTSUP;
     if (result == 0)
         guard_open(&spawn->space->guard);
     if (result < 0)
@@ -220,7 +220,7 @@ static void protect_image(const struct space_slot *slot, const struct elf_info *
         const struct elf_segment *segment = &info->segments[i];
         uintptr_t start = page_floor(bias + segment->vaddr);
         if (segment->prot & PROT_WRITE)
-            guard_colour(slot, start, bias + segment->vaddr + segment->memsz - start,
+            guard_set_key(slot, start, bias + segment->vaddr + segment->memsz - start,
                          PROT_READ | PROT_WRITE);
     }
 }
@@ -235,9 +235,9 @@ static void protect_child(const struct spawn *spawn, const struct images *images
     if (images->program.size)
         protect_image(slot, &spawn->program.info, images->program.bias);
     if (images->extension_size)
-        guard_colour(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
-    guard_colour(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
-    guard_colour_records(slot);
+        guard_set_key(slot, images->phdr, images->extension_size, PROT_READ | PROT_WRITE);
+    guard_set_key(slot, slot->stack_low, slot->stack_high - slot->stack_low, images->stack_prot);
+    guard_set_record_keys(slot);
 }
 
 /* Maps and fills the memory that the child needs before its program runs. */
@@ -245,13 +245,13 @@ static int map_memory(struct spawn *spawn, struct images *images)
 {
     struct space_slot *slot = spawn->slot;
     int result = ARCH_HAS_KEYS && (slot->flags & ONESPACE_SPAWN_GUARD)
-                     ? (int)guard_prepare(spawn->space, slot)
+                     ? (int)guard_init_slot(spawn->space, slot)
                      : 0;
     if (result == 0)
         result = images_map(spawn, images);
     spawn->child = (struct child *)slot->child_record;
     if (result == 0 && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE))
-        result = (int)area_prepare(slot);
+        result = (int)area_init(slot);
     return result == 0 ? stack_build(spawn, images) : result;
 }
 
@@ -377,7 +377,7 @@ static int spawn_resolved(struct spawn *spawn)
     if (!spawn->slot)
         return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
                     "wait for tasks to end; one space holds 2047");
-    uint64_t mask = signals_set_mask(SIGNALS_ALL);
+    uint64_t mask = signals_set_mask(SIGNAL_MASK_ALL);
     int result = prepare_child(spawn, mask);
     if (result < 0) {
         undo(spawn);
@@ -407,7 +407,7 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     int directory = spawn.attr.directory >= 0 ? spawn.attr.directory : AT_FDCWD;
     int result = resolve_program(directory, file, argv, path, &spawn.program, &problem);
     if (result == 0 && (spawn.attr.flags & ONESPACE_SPAWN_THREAD) &&
-        (result = elf_check_thread(&spawn.program, &problem)) < 0)
+        (result = elf_check_thread_mode(&spawn.program, &problem)) < 0)
         elf_program_free(&spawn.program);
     if (result < 0)
         return fail(&spawn.attr, result, file, problem.reason, problem.fix);

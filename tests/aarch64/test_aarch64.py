@@ -71,7 +71,7 @@ def each_alone(suite, chosen="*", left_out=""):
     ("api/api_test", ""),
     ("interpose/interpose_test", ""),
     ("insitu/insitu_test", "*chaos*:*Chaos*"),
-    ("call/call_test", ""),
+    ("remote_call/call_test", ""),
     ("storage/region_test", ""),
     ("storage/versions/versions_test", "*kill*"),
 ])

@@ -8,7 +8,7 @@
 #include "corpus.hpp"
 
 extern "C" {
-#include "arch/code/length.h"
+#include "arch/code/decode.h"
 }
 
 namespace

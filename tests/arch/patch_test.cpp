@@ -78,15 +78,15 @@ std::vector<Found> find_all(const Bytes &bytes)
     return all;
 }
 
-/* The one candidate that begins the bytes, with `lead`; its length is all of them. */
-void expect_patch_site(const Bytes &bytes, long nr, unsigned lead)
+/* The one candidate that begins the bytes, with `displaced`; its length is all of them. */
+void expect_patch_site(const Bytes &bytes, long nr, unsigned displaced)
 {
     auto all = find_all(NOPS + bytes + NOPS);
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].at, NOPS.size());
     EXPECT_EQ(all[0].site.nr, nr);
     EXPECT_EQ(all[0].site.length, bytes.size());
-    EXPECT_EQ(all[0].site.lead, lead);
+    EXPECT_EQ(all[0].site.displaced, displaced);
 }
 
 void expect_none(const Bytes &bytes)
@@ -222,7 +222,7 @@ Bytes patched(const Bytes &bytes, intptr_t distance, int expected = 0)
     arch_patch_site site;
     EXPECT_EQ(arch_next_patch_site(code.code(), code.size(), 0, &site), 0u);
     auto address = (uintptr_t)code.code();
-    EXPECT_EQ(arch_patch_call(address, &site, address + (uintptr_t)distance), expected);
+    EXPECT_EQ(arch_patch_syscall(address, &site, address + (uintptr_t)distance), expected);
     EXPECT_EQ(std::memcmp(code.code() + site.length, NOPS.data(), NOPS.size()), 0);
     return Bytes(code.code(), code.code() + site.length);
 }
@@ -277,7 +277,7 @@ bool is_kept(const Bytes &bytes, uint32_t at, unsigned char length)
 {
     Guarded code(bytes);
     arch_span span = {at, length, 0};
-    arch_strike_out(code.code(), code.size(), &span, 1);
+    arch_reject_unsafe(code.code(), code.size(), &span, 1);
     return span.length != 0;
 }
 
@@ -377,7 +377,7 @@ TEST(StrikeOut, JudgesEachPlaceForItself)
     Bytes bytes = PADDING + LOAD_MMAP + SYSCALL + Bytes{0xeb, 0x05} + LOAD_MMAP + SYSCALL + PADDING;
     arch_span spans[] = {{600, 7, 0}, {609, 7, 0}};
     Guarded code(bytes);
-    arch_strike_out(code.code(), code.size(), spans, 2);
+    arch_reject_unsafe(code.code(), code.size(), spans, 2);
     EXPECT_EQ(spans[0].length, 7);
     EXPECT_EQ(spans[1].length, 0);
 }

@@ -56,7 +56,8 @@ unsigned search_code(const unsigned char *code, size_t size, enum search_kind ki
             results[count++] =
                 (struct search_result){site->at, SEARCH_CPUID, cpuid_length(code + site->at), 0};
         else if (search_wants(site->nr, kind))
-            results[count++] = (struct search_result){site->at, site->nr, site->length, site->lead};
+            results[count++] =
+                (struct search_result){site->at, site->nr, site->length, site->displaced};
     }
     return count;
 }

@@ -16,7 +16,7 @@ enum { SEARCH_MOST = 96 };
 struct search_result {
     uint32_t at;
     long nr; /* SEARCH_CPUID: a sequence that ends in cpuid */
-    unsigned length, lead;
+    unsigned length, displaced;
 };
 
 /* What is patched in code of that kind (in ld.so, also of a task in thread mode): how many. */

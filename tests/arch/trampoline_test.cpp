@@ -28,14 +28,14 @@ enum : uint64_t { CARRY = 1, PARITY = 4, ZERO = 64, SIGN = 128, TRAP = 256, OVER
 constexpr uint64_t STATUS = CARRY | PARITY | ZERO | SIGN | OVERFLOW_BIT;
 
 struct Seen {
-    arch_call call;
+    arch_patched_syscall call;
     long arguments[6];
     uint64_t registers[16];
     uintptr_t frame;
     unsigned calls;
 } seen;
 
-long handle_call(const arch_call *call, const long arguments[6])
+long handle_call(const arch_patched_syscall *call, const long arguments[6])
 {
     seen.call = *call;
     std::memcpy(seen.arguments, arguments, sizeof(seen.arguments));
@@ -104,7 +104,7 @@ class Trampolines : public testing::Test
         arch_patch_site found;
         ASSERT_EQ(arch_next_patch_site((unsigned char *)at, 64, 0, &found), 0u);
         data().calls[index] = {(void *)0x7a5c, found.nr, at + found.length, 1};
-        ASSERT_EQ(arch_patch_call(at, &found, arch_call_trampoline(trampolines(), index)), 0);
+        ASSERT_EQ(arch_patch_syscall(at, &found, arch_syscall_trampoline(trampolines(), index)), 0);
         seal();
     }
     void prepare_cpuid(const Bytes &site, unsigned index)
@@ -147,7 +147,7 @@ const Bytes CPUID_OF_REGISTERS = {0x44, 0x89, 0xc8, 0x44, 0x89, 0xc1, 0x0f, 0xa2
 
 TEST_F(Trampolines, CallGivesArgumentsAndResult)
 {
-    for (unsigned index : {0u, 1u, (unsigned)ARCH_CALLS_MAX - 1}) {
+    for (unsigned index : {0u, 1u, (unsigned)ARCH_PATCHED_SYSCALLS_MAX - 1}) {
         SetUp();
         prepare_call(MMAP, index);
         registers after = run();
@@ -204,7 +204,7 @@ TEST_F(Trampolines, CpuidKeepsTheFlags)
 
 /* Where a debugger, or an unwinder, goes on from a handler. */
 std::vector<uintptr_t> frames;
-long unwind(const arch_call *, const long *)
+long unwind(const arch_patched_syscall *, const long *)
 {
     frames.clear();
     _Unwind_Backtrace(
@@ -341,12 +341,12 @@ TEST_F(ShadowStack, IsBalancedByCpuid)
 TEST_F(Trampolines, HaveAPlaceEach)
 {
     std::set<uintptr_t> starts;
-    for (unsigned i = 0; i < ARCH_CALLS_MAX; i++)
-        starts.insert(arch_call_trampoline(trampolines(), i));
+    for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++)
+        starts.insert(arch_syscall_trampoline(trampolines(), i));
     for (unsigned i = 0; i < ARCH_CPUIDS_MAX; i++)
         starts.insert(arch_cpuid_trampoline(trampolines(), i));
     starts.insert(arch_fault_trampoline(trampolines()));
-    EXPECT_EQ(starts.size(), (size_t)ARCH_CALLS_MAX + ARCH_CPUIDS_MAX + 1);
+    EXPECT_EQ(starts.size(), (size_t)ARCH_PATCHED_SYSCALLS_MAX + ARCH_CPUIDS_MAX + 1);
     EXPECT_GE(*starts.begin(), trampolines());
     EXPECT_LE(*starts.rbegin(), trampolines() + PAGE - 40);
 }

@@ -24,19 +24,19 @@ TEST(shared_header, matches_when_all_of_it_does)
 {
     const shared_header own = {1, 2, 3, 4};
     shared_header other = own;
-    EXPECT_TRUE(shared_matches(&other, &own));
+    EXPECT_TRUE(shared_header_matches(&other, &own));
     other.tag++;
-    EXPECT_FALSE(shared_matches(&other, &own));
+    EXPECT_FALSE(shared_header_matches(&other, &own));
     other = own, other.size++;
-    EXPECT_FALSE(shared_matches(&other, &own));
+    EXPECT_FALSE(shared_header_matches(&other, &own));
     other = own, other.magic++;
-    EXPECT_FALSE(shared_matches(&other, &own));
+    EXPECT_FALSE(shared_header_matches(&other, &own));
 }
 
 TEST(shared_header, description_fits_and_has_the_tag)
 {
     char text[SHARED_TEXT];
     const shared_header largest = {UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX};
-    EXPECT_LT(shared_describe(text, &largest), text + SHARED_TEXT);
+    EXPECT_LT(shared_header_describe(text, &largest), text + SHARED_TEXT);
     EXPECT_STREQ(text, "ABI tag 0xffffffffffffffff");
 }

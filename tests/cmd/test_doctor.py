@@ -115,7 +115,7 @@ def test_kernel_before_6_4_has_one_lock(doctor, machine, release, status):
     assert line["status"] == status
 
 
-# Which version has which fault: tests/base/kernel_faults_test.cpp.
+# Which version has which fault: tests/base/kernel_test.cpp.
 @pytest.mark.parametrize("release,fault,status,fix", [
     ("6.18.32", "CVE-2026-52973", "warning", "6.18.33, 7.0.10"), ("6.18.33", "CVE-2026-52973", "good", None),
     ("7.1.2", "CVE-2026-63799", "warning", "7.1.3"), ("6.19.9", "CVE-2026-43417", "good", None)])

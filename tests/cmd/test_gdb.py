@@ -123,8 +123,8 @@ def test_backtrace_goes_from_a_called_function_to_its_caller(job, started, guest
     run = started("-n", "2", guests("callee"), "pair", caller, count=2)
     pid = pids(job, run)[caller]
     result = gdb(job, pid, "bt")
-    assert re.search(r"(?s) in reads_to_the_end .* arch_call_boundary .*<signal handler called>.* in onespace_call\b"
-                     r".* in pair \(from=.* in main \(", result.out), str(result)
+    assert re.search(r"(?s) in reads_to_the_end .* arch_remote_call_boundary .*<signal handler called>"
+                     r".* in onespace_call\b.* in pair \(from=.* in main \(", result.out), str(result)
     end(run)
 
 
@@ -407,7 +407,7 @@ def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, me
     assert result.code == 0, str(result)
     script = job.run([perf, "script", "-i", data, "-F", "ip,sym"], timeout=TIMEOUT)
     # From the handler, which made the call, through the trampoline to the program.
-    through = r"interpose_m(un)?map\n(.*\n){0,3}?\s+\w+ arch_call_entry\n(\s+\w+ .*\n)*?\s+\w+ main\n"
+    through = r"interpose_m(un)?map\n(.*\n){0,3}?\s+\w+ arch_syscall_entry\n(\s+\w+ .*\n)*?\s+\w+ main\n"
     assert re.search(through, script.out), str(script)
 
 

@@ -19,7 +19,7 @@ TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob
          *sorted((ROOT / "docs" / "measurements").glob("*.md")), *sorted((ROOT / "docs" / "symptoms").glob("*.md"))]
 SOURCES = [p for directory in ("src", "cmd") for p in sorted((ROOT / directory).rglob("*.c"))]
 NO_SPEAKERS = [ROOT / "cmd/map/svg.c",  # whose texts are parts of a picture
-               *(ROOT / f"cmd/completion/{shell}.c" for shell in ("bash", "zsh", "fish"))]  # of a script
+               ROOT / "cmd/completion/completion.c"]  # of a script
 
 
 # ---- Messages ----
@@ -220,7 +220,7 @@ def test_files_that_documents_name_exist():
 
 
 def test_environment_defaults_are_explained():
-    source = (ROOT / "src/shim/defaults.c").read_text()
+    source = (ROOT / "src/launch/mpi_defaults.c").read_text()
     defaults = re.findall(r'\{"(\w+)",\s*"([^"]*)"', source)
     assert defaults
     text = (ROOT / "docs" / "launchers-reference.md").read_text()

@@ -73,7 +73,7 @@ struct Mapped {
     }
     uintptr_t end(const elf_segment &segment) const
     {
-        return elf_page_ceiling(mapping.bias + segment.vaddr + segment.memsz);
+        return page_ceiling(mapping.bias + segment.vaddr + segment.memsz);
     }
 };
 
@@ -84,7 +84,7 @@ TEST(elf_map, gives_each_segment_its_protection)
     ASSERT_EQ(mapped.status, 0);
     for (unsigned i = 0; i < mapped.info.segment_count; i++) {
         const elf_segment &segment = mapped.info.segments[i];
-        uintptr_t low = elf_page_floor(mapped.mapping.bias + segment.vaddr);
+        uintptr_t low = page_floor(mapped.mapping.bias + segment.vaddr);
         uintptr_t covered = 0;
         for (const Area &area : areas(low, mapped.end(segment))) {
             EXPECT_EQ(area.prot, segment.prot) << "segment " << i;
@@ -270,13 +270,13 @@ TEST(elf_map, reports_addresses_that_cannot_be_reserved)
 
 } // namespace
 
-TEST(elf_load, gives_what_a_mapping_shows)
+TEST(elf_read_image, gives_what_a_mapping_shows)
 {
     Descriptor fd(LINKER);
     Mapped image(fd);
     ASSERT_EQ(image.status, 0);
     std::vector<unsigned char> loaded(image.info.high - image.info.low);
-    ASSERT_EQ(elf_load(fd, &image.info, loaded.data()), 0);
+    ASSERT_EQ(elf_read_image(fd, &image.info, loaded.data()), 0);
     for (unsigned i = 0; i < image.info.segment_count; i++) {
         const elf_segment &segment = image.info.segments[i];
         EXPECT_EQ(std::memcmp(loaded.data() + (segment.vaddr - image.info.low),
@@ -286,12 +286,12 @@ TEST(elf_load, gives_what_a_mapping_shows)
     }
 }
 
-TEST(elf_load, says_when_the_file_was_cut)
+TEST(elf_read_image, says_when_the_file_was_cut)
 {
     elf_info info;
     Descriptor fd(files::memory_file(Crafted().bytes()));
     ASSERT_EQ(elf_read(fd, &info, nullptr), 0);
     ASSERT_EQ(ftruncate(fd, 0x1080), 0);
     std::vector<unsigned char> loaded(info.high - info.low);
-    EXPECT_EQ(elf_load(fd, &info, loaded.data()), -ELIBBAD);
+    EXPECT_EQ(elf_read_image(fd, &info, loaded.data()), -ELIBBAD);
 }

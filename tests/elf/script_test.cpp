@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 extern "C" {
-#include "elf/script.h"
+#include "elf/internal.h"
 }
 
 using files::Bytes;
@@ -17,13 +17,13 @@ namespace
 
 struct Parsed {
     bool is_script;
-    script_line line;
+    elf_script_line line;
 };
 
 Parsed parse(const Bytes &text)
 {
     Parsed parsed{};
-    parsed.is_script = parse_script_line(text.data(), text.size(), &parsed.line);
+    parsed.is_script = elf_parse_script_line(text.data(), text.size(), &parsed.line);
     return parsed;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/ps/channels.h"
+#include "cmd/ps/ps.h"
 #include "false_memory.h"
 
 #define CHANNEL(i)                                                                                 \

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/elf.h"
+#include "arch/constants.h"
 #include "cmd/core/core.h"
 #include "false_memory.h"
 

@@ -43,7 +43,7 @@ static void check_info(const struct elf_info *info, size_t size)
         require(segment->vaddr >= end, "ascending segments");
         require(segment->filesz == 0 || elf_within(segment->offset, segment->filesz, size),
                 "segment within the file");
-        end = elf_page_ceiling(segment->vaddr + segment->memsz);
+        end = page_ceiling(segment->vaddr + segment->memsz);
     }
     require(end == info->high, "the extent's end");
     require(strlen(info->interpreter) < sizeof(info->interpreter), "a string");

@@ -14,7 +14,7 @@
 
 #include "cmd/gdb/gdb.h"
 #include "cmd/lib/output.h"
-#include "cmd/ps/show.h"
+#include "cmd/ps/ps.h"
 #include "false_memory.h"
 #include "space/child.h"
 

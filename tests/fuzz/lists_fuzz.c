@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/binding.h"
-#include "shim/launcher.h"
+#include "launch/launch.h"
 
 enum { TASKS = 0x80, NUMBER = 0x7f };
 
@@ -49,7 +48,7 @@ static void check_cpus(const char *text, int number)
     char message[256] = "";
     if (strcmp(text, "core") == 0 || strcmp(text, "none") == 0)
         return;
-    int bound = binding_find(text, number, NUMBER + 1, &cpus, message, sizeof(message));
+    int bound = cpu_binding_find(text, number, NUMBER + 1, &cpus, message, sizeof(message));
     if (bound < 0)
         require(message[0] != 0, "a bad list is explained");
     else

@@ -95,7 +95,7 @@ request=corpus/request_fuzz
 rm -rf "$request"
 mkdir -p "$request"
 cat > "$work/request.c" <<'END'
-#include "host/protocol.h"
+#include "launch/protocol.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

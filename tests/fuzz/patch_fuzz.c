@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arch/code/length.h"
+#include "arch/code/decode.h"
 #include "arch/code/patch.h"
 
 static void require(int holds)
@@ -100,24 +100,24 @@ static void check_calls(unsigned char *code, const unsigned char *before, size_t
             break;
         require(at < size && sites[count].length <= ARCH_PATCH_SITE_BYTES &&
                 at + sites[count].length <= size);
-        require(sites[count].length >= sites[count].lead + ARCH_JUMP_BYTES);
+        require(sites[count].length >= sites[count].displaced + ARCH_JUMP_BYTES);
         spans[count] = (struct arch_span){(uint32_t)at, sites[count].length, 0};
         count++;
     }
-    arch_strike_out(code, size, spans, count);
+    arch_reject_unsafe(code, size, spans, count);
     judge(code, size, spans, count);
     for (unsigned i = 0; i < count; i++) {
         uintptr_t trampoline = (uintptr_t)code + 0x10000000 + 16 * i;
         struct arch_span span = spans[i];
         if (!span.length)
             continue;
-        require(arch_patch_call((uintptr_t)code + span.at, &sites[i], trampoline) == 0);
-        require(jump_target(code + span.at + sites[i].lead) == trampoline);
+        require(arch_patch_syscall((uintptr_t)code + span.at, &sites[i], trampoline) == 0);
+        require(jump_target(code + span.at + sites[i].displaced) == trampoline);
         require_same(code, before, 0, span.at);
         require_same(code, before, span.at + span.length, size);
         /* What stood in between stands before the jump. */
-        size_t by = span.length - 2u - sites[i].lead;
-        require_moved(code + span.at, before + span.at + by, sites[i].lead, by);
+        size_t by = span.length - 2u - sites[i].displaced;
+        require_moved(code + span.at, before + span.at + by, sites[i].displaced, by);
         memcpy(code, before, size);
     }
 }

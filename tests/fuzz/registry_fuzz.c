@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/lib/output.h"
-#include "cmd/ps/show.h"
+#include "cmd/ps/ps.h"
 #include "false_memory.h"
 #include "space/shared_mappings.h"
 #include "space/registry.h"

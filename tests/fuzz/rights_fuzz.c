@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "host/protocol.h"
+#include "launch/protocol.h"
 
 enum {
     REPLY = 0x80,

@@ -1,5 +1,5 @@
 /* tests/fuzz/script_line_fuzz.c: any bytes as the first line of a script. */
-#include "elf/script.h"
+#include "elf/internal.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@ static void require(bool holds)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct script_line line;
+    struct elf_script_line line;
     memset(&line, 'x', sizeof(line));
-    bool is_script = parse_script_line((const char *)data, size, &line);
+    bool is_script = elf_parse_script_line((const char *)data, size, &line);
     if (!is_script)
         return 0;
     require(size >= 2 && data[0] == '#' && data[1] == '!');
@@ -27,9 +27,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(line.has_argument || argument == 0);
     /* What follows the first line has no effect. */
     const uint8_t *newline = memchr(data, '\n', size < ELF_SCRIPT_LINE ? size : ELF_SCRIPT_LINE);
-    struct script_line again;
+    struct elf_script_line again;
     if (newline != NULL) {
-        require(parse_script_line((const char *)data, (size_t)(newline - data) + 1, &again));
+        require(elf_parse_script_line((const char *)data, (size_t)(newline - data) + 1, &again));
         require(strcmp(again.interpreter, line.interpreter) == 0);
         require(strcmp(again.argument, line.argument) == 0);
     }

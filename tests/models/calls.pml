@@ -1,4 +1,4 @@
-/* tests/models/calls.pml: a lender and the memory that it holds (src/call/remote_call.h): N - 1 callers, and MEMBERS
+/* tests/models/calls.pml: a lender and the memory that it holds (src/remote_call/remote_call.h): N - 1 callers, and MEMBERS
  * members that serve one after the other in the same slot, each of which ends at any time and is then looked after by the
  * reaper. Each caller makes CALLS calls, into any of them, and may be late by any number of steps. Checked: who is in
  * a call finds the memory of the member that it has called; when nobody is in a call the memory is unmapped.

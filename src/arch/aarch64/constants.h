@@ -1,12 +1,14 @@
-/* src/arch/aarch64/constants.h: what the CPU and the kernel's interface for it fix. */
+/* src/arch/aarch64/constants.h: constants of the CPU, of the kernel's interface for it, and of its
+ * ELF files. */
 #ifndef ONESPACE_ARCH_CONSTANTS_H
 #define ONESPACE_ARCH_CONSTANTS_H
 
+#include <elf.h>
 #include <stdint.h>
 
 enum {
-    ARCH_PAGE_LEAST = 4096, /* of the pages that a kernel may have: 4, 16 or 64 KiB */
-    ARCH_PAGE_MOST = 65536,
+    ARCH_PAGE_MIN = 4096, /* of the pages that a kernel may have: 4, 16 or 64 KiB */
+    ARCH_PAGE_MAX = 65536,
     ARCH_MAP_LOW = 0,          /* no flag asks for a low address */
     ARCH_SIGNAL_SET_BYTES = 8, /* of the kernel's sigset_t */
 };
@@ -29,5 +31,16 @@ extern unsigned arch_page_size __attribute__((visibility("hidden")));
 
 /* What restartable sequences are registered with, by all libcs. */
 #define ARCH_RSEQ_SIGNATURE 0xd428bc00u
+
+/* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
+#define ARCH_NAME        "aarch64"
+#define ARCH_ELF_MACHINE EM_AARCH64
+#define ARCH_ELF_CLASS   ELFCLASS64
+#define ARCH_ELF_DATA    ELFDATA2LSB
+#define ARCH_ELF_BITS    64
+#define ARCH_MULTIARCH   "aarch64-linux-gnu"
+
+/* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
+#define ARCH_STACK_EXECUTABLE 0
 
 #endif

@@ -5,7 +5,7 @@
 #include "arch/constants.h"
 
 /* Until the constructor has run, what is right for most kernels. */
-unsigned arch_page_size = ARCH_PAGE_LEAST;
+unsigned arch_page_size = ARCH_PAGE_MIN;
 
 /* By the C library that loads the file: glibc 2.16 and musl have it. */
 __attribute__((constructor(101))) static void find_page_size(void)

@@ -1,6 +1,6 @@
 /* src/arch/aarch64/trampoline.S: from a trampoline to the C function that stands for the replaced
  * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
-#include "arch/trampoline_offsets.h"
+#include "arch/trampoline.h"
 
 /* The column of .eh_frame in which libgcc has the place where a signal came: there is none for the PC
  * that it would know. */
@@ -9,7 +9,7 @@
 
         .text
 
-/* Entered from a trampoline by a jump, with x16 = struct arch_call *, in place of a system call. A system call
+/* Entered from a trampoline by a jump, with x16 = struct arch_patched_syscall *, in place of a system call. A system call
  * changes x0 alone, not even the flags. The trampoline has pushed x16 and x17; below the stack pointer the
  * program has nothing. Vector registers are preserved because everything that is called from here is compiled
  * without them, except where it saves them itself.
@@ -21,20 +21,20 @@
  * anywhere, while `br` may lead to marked instructions alone (BTI).
  *
  * To unwinders this is a function that the instruction before `resume` has called. */
-        .globl  arch_call_entry
-        .hidden arch_call_entry
-        .type   arch_call_entry, %function
-arch_call_entry:
+        .globl  arch_syscall_entry
+        .hidden arch_syscall_entry
+        .type   arch_syscall_entry, %function
+arch_syscall_entry:
         .cfi_startproc simple
         .cfi_return_column PC
         .cfi_def_cfa sp, 16
-        /* DW_CFA_expression: the PC is saved at DW_OP_breg16 ARCH_CALL_RESUME */
-        .cfi_escape 0x10, PC, 2, 0x80, ARCH_CALL_RESUME
+        /* DW_CFA_expression: the PC is saved at DW_OP_breg16 ARCH_SYSCALL_RESUME */
+        .cfi_escape 0x10, PC, 2, 0x80, ARCH_SYSCALL_RESUME
         sub     sp, sp, #FRAME
         .cfi_def_cfa_offset FRAME + 16
         str     x29, [sp]
         .cfi_offset x29, -(FRAME + 16)
-        ldr     x17, [x16, #ARCH_CALL_RESUME]
+        ldr     x17, [x16, #ARCH_SYSCALL_RESUME]
         str     x17, [sp, #8]           /* with x29 a frame record */
         .cfi_offset PC, -(FRAME + 8)
         mrs     x17, nzcv
@@ -50,11 +50,11 @@ arch_call_entry:
         stp     x14, x15, [sp, #144]
         stp     x16, x18, [sp, #160]
         mov     x29, sp
-        ldr     x17, [x16, #ARCH_CALL_NR]
+        ldr     x17, [x16, #ARCH_SYSCALL_NR]
         cmp     x17, x8
         b.ne    .Lother
         and     x17, x16, #-ARCH_DATA_BYTES /* its page: struct arch_trampoline_data */
-        ldr     x17, [x17, #ARCH_DATA_CALL_HANDLER]
+        ldr     x17, [x17, #ARCH_DATA_SYSCALL_HANDLER]
         mov     x0, x16
         add     x1, sp, #32
         blr     x17
@@ -74,7 +74,7 @@ arch_call_entry:
         .cfi_remember_state
         .cfi_restore x29
         .cfi_restore x30
-        ldr     x17, [x16, #ARCH_CALL_SCRATCH]
+        ldr     x17, [x16, #ARCH_SYSCALL_SCRATCH]
         tbz     x17, #0, .Lby_16
         ldr     x17, [sp, #8]
         .cfi_register PC, x17
@@ -95,10 +95,10 @@ arch_call_entry:
         svc     #0
         b       .Lback
         .cfi_endproc
-        .size   arch_call_entry, .-arch_call_entry
+        .size   arch_syscall_entry, .-arch_syscall_entry
 
 /* Never run: it lends its description to the trampolines, whose page no linker has written one for. A trampoline
- * lies at a multiple of 32 and has at its end the distance from its beginning to its struct arch_call. Its first
+ * lies at a multiple of 32 and has at its end the distance from its beginning to its struct arch_patched_syscall. Its first
  * instruction moves the stack pointer by 16. */
         .globl  arch_trampoline_frame
         .hidden arch_trampoline_frame
@@ -109,9 +109,9 @@ arch_trampoline_frame:
         /* The CFA is sp + ((pc & 31) != 0) * 16: DW_CFA_def_cfa_expression, 12 bytes: breg31 0, bregx PC 0,
          * lit31, and, lit0, ne, lit4, shl, plus */
         .cfi_escape 0x0f, 12, 0x8f, 0, 0x92, PC, 0, 0x4f, 0x1a, 0x30, 0x2e, 0x34, 0x24, 0x22
-        /* The PC is saved at t + *(uint64_t *)(t + 24) + ARCH_CALL_RESUME with t = pc & ~31: DW_CFA_expression
+        /* The PC is saved at t + *(uint64_t *)(t + 24) + ARCH_SYSCALL_RESUME with t = pc & ~31: DW_CFA_expression
          * PC, 13 bytes: bregx PC 0, lit31, not, and, dup, plus_uconst 24, deref, plus, plus_uconst RESUME */
-        .cfi_escape 0x10, PC, 13, 0x92, PC, 0, 0x4f, 0x20, 0x1a, 0x12, 0x23, ARCH_TRAMPOLINE_DISTANCE, 0x06, 0x22, 0x23, ARCH_CALL_RESUME
+        .cfi_escape 0x10, PC, 13, 0x92, PC, 0, 0x4f, 0x20, 0x1a, 0x12, 0x23, ARCH_TRAMPOLINE_DISTANCE, 0x06, 0x22, 0x23, ARCH_SYSCALL_RESUME
         brk     #1
         .cfi_endproc
         .size   arch_trampoline_frame, .-arch_trampoline_frame

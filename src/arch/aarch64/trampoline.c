@@ -4,31 +4,30 @@
 #include <assert.h>
 
 #include "arch/code/instructions.h"
-#include "arch/trampoline_offsets.h"
 
-extern const char arch_call_entry[];
+extern const char arch_syscall_entry[];
 extern const uint32_t arch_fault_template[], arch_fault_template_end[];
 
 enum {
-    CALL_BYTES = ARCH_CALL_TRAMPOLINE_BYTES,
-    FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
+    CALL_BYTES = ARCH_SYSCALL_TRAMPOLINE_BYTES,
+    FAULT_AT = ARCH_PATCHED_SYSCALLS_MAX * CALL_BYTES,
     FAULT_BYTES = 64,
 };
 
 #define AT(type, field, offset)                                                                    \
     static_assert(offsetof(struct type, field) == (offset), "as trampoline.S has it")
-AT(arch_trampoline_data, call_entry, ARCH_DATA_CALL_ENTRY);
+AT(arch_trampoline_data, call_entry, ARCH_DATA_SYSCALL_ENTRY);
 AT(arch_trampoline_data, self, ARCH_DATA_SELF);
-AT(arch_trampoline_data, handlers.call, ARCH_DATA_CALL_HANDLER);
+AT(arch_trampoline_data, handlers.call, ARCH_DATA_SYSCALL_HANDLER);
 AT(arch_trampoline_data, handlers.fault, ARCH_DATA_FAULT_HANDLER);
-AT(arch_call, nr, ARCH_CALL_NR);
-AT(arch_call, resume, ARCH_CALL_RESUME);
-AT(arch_call, scratch, ARCH_CALL_SCRATCH);
-static_assert(CALL_BYTES == ARCH_CALL_TRAMPOLINE, "as trampoline.S has it");
+AT(arch_patched_syscall, nr, ARCH_SYSCALL_NR);
+AT(arch_patched_syscall, resume, ARCH_SYSCALL_RESUME);
+AT(arch_patched_syscall, scratch, ARCH_SYSCALL_SCRATCH);
+static_assert(CALL_BYTES == ARCH_SYSCALL_TRAMPOLINE, "as trampoline.S has it");
 static_assert(sizeof(struct arch_trampoline_data) <= ARCH_DATA_BYTES &&
-                  ARCH_DATA_BYTES <= ARCH_PAGE_LEAST,
+                  ARCH_DATA_BYTES <= ARCH_PAGE_MIN,
               "one page of data");
-static_assert(FAULT_AT + FAULT_BYTES <= ARCH_PAGE_LEAST, "one page of trampolines");
+static_assert(FAULT_AT + FAULT_BYTES <= ARCH_PAGE_MIN, "one page of trampolines");
 
 /* adrp x16: the page that lies `distance` bytes, whole pages of 4 KiB, above the instruction's. */
 static uint32_t address_of_page(int32_t distance)
@@ -40,7 +39,7 @@ static uint32_t address_of_page(int32_t distance)
 static void put_call_trampoline(uint32_t *at, unsigned index, int32_t distance)
 {
     uint32_t record = (uint32_t)offsetof(struct arch_trampoline_data, calls) +
-                      index * (uint32_t)sizeof(struct arch_call);
+                      index * (uint32_t)sizeof(struct arch_patched_syscall);
     at[0] = 0xa9bf47f0u;                /* stp x16, x17, [sp, #-16]! */
     at[1] = address_of_page(distance);  /* adrp x16, data */
     at[2] = 0xf9400211u;                /* ldr x17, [x16]: call_entry */
@@ -53,9 +52,9 @@ static void put_call_trampoline(uint32_t *at, unsigned index, int32_t distance)
     at[7] = (uint32_t)((uint64_t)to_record >> 32);
 }
 
-void arch_write_trampolines(unsigned char bytes[ARCH_PAGE_LEAST], int32_t distance)
+void arch_write_trampolines(unsigned char bytes[ARCH_PAGE_MIN], int32_t distance)
 {
-    for (unsigned i = 0; i < ARCH_CALLS_MAX; i++)
+    for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++)
         put_call_trampoline((uint32_t *)(void *)(bytes + (size_t)i * CALL_BYTES), i, distance);
     uint32_t *fault = (uint32_t *)(void *)(bytes + FAULT_AT);
     fault[0] = address_of_page(distance);
@@ -68,12 +67,12 @@ void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
                                const struct arch_handlers *handlers)
 {
     /* Addresses in this copy of the library: it must be the root's. */
-    data->call_entry = (uintptr_t)arch_call_entry;
+    data->call_entry = (uintptr_t)arch_syscall_entry;
     data->self = self;
     data->handlers = *handlers;
 }
 
-uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index)
+uintptr_t arch_syscall_trampoline(uintptr_t trampolines, unsigned index)
 {
     return trampolines + (size_t)index * CALL_BYTES;
 }

@@ -1,13 +1,15 @@
-/* src/arch/x86_64/constants.h: what the CPU and the kernel's interface for it fix. */
+/* src/arch/x86_64/constants.h: constants of the CPU, of the kernel's interface for it, and of its
+ * ELF files. */
 #ifndef ONESPACE_ARCH_CONSTANTS_H
 #define ONESPACE_ARCH_CONSTANTS_H
 
+#include <elf.h>
 #include <stdint.h>
 
 enum {
     ARCH_PAGE = 4096,
-    ARCH_PAGE_LEAST = ARCH_PAGE, /* all kernels have the same */
-    ARCH_PAGE_MOST = ARCH_PAGE,
+    ARCH_PAGE_MIN = ARCH_PAGE, /* all kernels have the same */
+    ARCH_PAGE_MAX = ARCH_PAGE,
     ARCH_HUGE_PAGE = 2 << 20,
     ARCH_MAP_LOW = 0x40,       /* MAP_32BIT */
     ARCH_SIGNAL_SET_BYTES = 8, /* of the kernel's sigset_t */
@@ -22,5 +24,16 @@ enum {
 
 /* What restartable sequences are registered with, by all libcs. */
 #define ARCH_RSEQ_SIGNATURE 0x53053053u
+
+/* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
+#define ARCH_NAME        "x86-64"
+#define ARCH_ELF_MACHINE EM_X86_64
+#define ARCH_ELF_CLASS   ELFCLASS64
+#define ARCH_ELF_DATA    ELFDATA2LSB
+#define ARCH_ELF_BITS    64
+#define ARCH_MULTIARCH   "x86_64-linux-gnu"
+
+/* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
+#define ARCH_STACK_EXECUTABLE 0
 
 #endif

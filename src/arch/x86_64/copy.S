@@ -95,4 +95,13 @@ arch_guarded_copy_failed:
         .globl  arch_guarded_copy_wide_failed
         .hidden arch_guarded_copy_wide_failed
 
+/* Set by arch_detect. */
+        .bss
+        .globl  arch_has_avx
+        .hidden arch_has_avx
+        .type   arch_has_avx, @object
+        .size   arch_has_avx, 1
+arch_has_avx:
+        .zero   1
+
         .section .note.GNU-stack, "", @progbits

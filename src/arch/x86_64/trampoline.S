@@ -1,27 +1,27 @@
 /* src/arch/x86_64/trampoline.S: from a trampoline to the C function that stands for the replaced
  * instruction, and back to what follows it. Runs on tasks' threads, in the root's copy of the library. */
-#include "arch/trampoline_offsets.h"
+#include "arch/trampoline.h"
 
         .text
 
-/* Entered from a trampoline by a jump, with r11 = struct arch_call *, in place of a system call: the
+/* Entered from a trampoline by a jump, with r11 = struct arch_patched_syscall *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
  * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
  * called from here is compiled without them, except where it saves them itself.
  *
  * To unwinders this is a function that the instruction before `resume` has called: its frame lies
  * below the red zone, with the return address where frame pointers lead to. */
-        .globl  arch_call_entry
-        .hidden arch_call_entry
-        .type   arch_call_entry, @function
-arch_call_entry:
+        .globl  arch_syscall_entry
+        .hidden arch_syscall_entry
+        .type   arch_syscall_entry, @function
+arch_syscall_entry:
         .cfi_startproc simple
         .cfi_def_cfa %rsp, 0
-        /* DW_CFA_expression: rip is saved at DW_OP_breg11 ARCH_CALL_RESUME */
-        .cfi_escape 0x10, 0x10, 2, 0x7b, ARCH_CALL_RESUME
+        /* DW_CFA_expression: rip is saved at DW_OP_breg11 ARCH_SYSCALL_RESUME */
+        .cfi_escape 0x10, 0x10, 2, 0x7b, ARCH_SYSCALL_RESUME
         lea     -128(%rsp), %rsp
         .cfi_def_cfa_offset 128
-        pushq   ARCH_CALL_RESUME(%r11)
+        pushq   ARCH_SYSCALL_RESUME(%r11)
         .cfi_def_cfa_offset 136
         .cfi_offset %rip, -136
         push    %rbp
@@ -36,11 +36,11 @@ arch_call_entry:
         push    %rdx
         push    %rsi
         push    %rdi
-        mov     %r11, %rdi              /* struct arch_call */
+        mov     %r11, %rdi              /* struct arch_patched_syscall */
         mov     %rsp, %rsi              /* arguments */
         and     $-ARCH_DATA_BYTES, %r11 /* its page: struct arch_trampoline_data */
         and     $-16, %rsp
-        call    *ARCH_DATA_CALL_HANDLER(%r11)
+        call    *ARCH_DATA_SYSCALL_HANDLER(%r11)
         lea     -56(%rbp), %rsp
         pop     %rdi
         pop     %rsi
@@ -59,21 +59,21 @@ arch_call_entry:
         .cfi_def_cfa_offset 0
         jmp     *%rcx
         .cfi_endproc
-        .size   arch_call_entry, .-arch_call_entry
+        .size   arch_syscall_entry, .-arch_syscall_entry
 
 /* Never run: it lends its description to the trampolines, whose page no linker has written one for.
- * A trampoline begins with lea distance(%rip), %r11, seven bytes that lead to a struct arch_call. */
+ * A trampoline begins with lea distance(%rip), %r11, seven bytes that lead to a struct arch_patched_syscall. */
         .globl  arch_trampoline_frame
         .hidden arch_trampoline_frame
         .type   arch_trampoline_frame, @function
 arch_trampoline_frame:
         .cfi_startproc simple
         .cfi_def_cfa %rsp, 0
-        /* rip is saved at t + 7 + *(int32_t *)(t + 3) + ARCH_CALL_RESUME with t = rip & -16, the
+        /* rip is saved at t + 7 + *(int32_t *)(t + 3) + ARCH_SYSCALL_RESUME with t = rip & -16, the
          * trampoline's beginning: DW_CFA_expression rip, 19 bytes: breg16 0, lit16, neg, and, dup,
          * plus_uconst 3, deref_size 4, const1u 32, shl, const1u 32, shra, plus,
-         * plus_uconst 7 + ARCH_CALL_RESUME */
-        .cfi_escape 0x10, 0x10, 19, 0x80, 0, 0x40, 0x1f, 0x1a, 0x12, 0x23, 3, 0x94, 4, 0x08, 32, 0x24, 0x08, 32, 0x26, 0x22, 0x23, 7 + ARCH_CALL_RESUME
+         * plus_uconst 7 + ARCH_SYSCALL_RESUME */
+        .cfi_escape 0x10, 0x10, 19, 0x80, 0, 0x40, 0x1f, 0x1a, 0x12, 0x23, 3, 0x94, 4, 0x08, 32, 0x24, 0x08, 32, 0x26, 0x22, 0x23, 7 + ARCH_SYSCALL_RESUME
         hlt
         .cfi_endproc
         .size   arch_trampoline_frame, .-arch_trampoline_frame

@@ -3,24 +3,23 @@
 
 #include <assert.h>
 
-#include "arch/trampoline_offsets.h"
-
-extern const char arch_call_entry[], arch_cpuid_entry[];
+extern const char arch_syscall_entry[], arch_cpuid_entry[];
 
 enum {
-    CALL_BYTES = ARCH_CALL_TRAMPOLINE_BYTES,
+    CALL_BYTES = ARCH_SYSCALL_TRAMPOLINE_BYTES,
     CPUID_BYTES = 40,
-    FAULT_AT = ARCH_CALLS_MAX * CALL_BYTES,
+    FAULT_AT = ARCH_PATCHED_SYSCALLS_MAX * CALL_BYTES,
     CPUIDS_AT = FAULT_AT + 64,
     GUARD_AT = CPUIDS_AT + ARCH_CPUIDS_MAX * CPUID_BYTES,
     GUARD_BYTES = 80,
 };
 
 static_assert(ARCH_DATA_BYTES == ARCH_PAGE &&
-                  offsetof(struct arch_trampoline_data, handlers.call) == ARCH_DATA_CALL_HANDLER &&
+                  offsetof(struct arch_trampoline_data, handlers.call) ==
+                      ARCH_DATA_SYSCALL_HANDLER &&
                   offsetof(struct arch_trampoline_data, handlers.cpuid) ==
                       ARCH_DATA_CPUID_HANDLER &&
-                  offsetof(struct arch_call, resume) == ARCH_CALL_RESUME,
+                  offsetof(struct arch_patched_syscall, resume) == ARCH_SYSCALL_RESUME,
               "as trampoline.S has them");
 static_assert(sizeof(struct arch_trampoline_data) <= ARCH_PAGE, "one page of data");
 static_assert(GUARD_AT + GUARD_BYTES <= ARCH_PAGE, "one page of trampolines");
@@ -88,7 +87,7 @@ static void put_cpuid_trampoline(unsigned char *at, const struct page *page, uns
 void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance)
 {
     const struct page page = {bytes, distance};
-    for (unsigned i = 0; i < ARCH_CALLS_MAX; i++) {
+    for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++) {
         unsigned char *at = put_bytes(bytes + i * CALL_BYTES, "\x4c\x8d\x1d", 3); /* lea, %r11 */
         at = put_distance(at, &page, offsetof(struct arch_trampoline_data, calls[i]));
         at = put_bytes(at, "\xff\x25", 2); /* jmp *call_entry(%rip) */
@@ -104,13 +103,13 @@ void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
                                const struct arch_handlers *handlers)
 {
     /* Addresses in this copy of the library: it must be the root's. */
-    data->call_entry = (uintptr_t)arch_call_entry;
+    data->call_entry = (uintptr_t)arch_syscall_entry;
     data->cpuid_entry = (uintptr_t)arch_cpuid_entry;
     data->self = self;
     data->handlers = *handlers;
 }
 
-uintptr_t arch_call_trampoline(uintptr_t trampolines, unsigned index)
+uintptr_t arch_syscall_trampoline(uintptr_t trampolines, unsigned index)
 {
     return trampolines + index * CALL_BYTES;
 }

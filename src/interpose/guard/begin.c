@@ -25,7 +25,7 @@ uintptr_t guard_trampoline(uintptr_t trampolines)
     return arch_guard_trampoline(trampolines);
 }
 
-long guard_begin(struct space *space)
+long guard_alloc_keys(struct space *space)
 {
     struct space_guard *guard = &space->guard;
     uint32_t count = 0;
@@ -53,7 +53,7 @@ long guard_begin(struct space *space)
     return 0;
 }
 
-long guard_prepare(struct space *space, struct space_slot *slot)
+long guard_init_slot(struct space *space, struct space_slot *slot)
 {
     const struct space_guard *guard = &space->guard;
     unsigned index = slot_index(space, slot);
@@ -66,22 +66,22 @@ long guard_prepare(struct space *space, struct space_slot *slot)
     return raw_failed(result) ? result : 0;
 }
 
-void guard_colour(const struct space_slot *slot, uintptr_t start, size_t size, int prot)
+void guard_set_key(const struct space_slot *slot, uintptr_t start, size_t size, int prot)
 {
     raw(__NR_pkey_mprotect, start, page_ceiling(size), prot, slot->guard_key);
 }
 
-void guard_colour_records(const struct space_slot *slot)
+void guard_set_record_keys(const struct space_slot *slot)
 {
     enum { BOTH = PROT_READ | PROT_WRITE };
     uintptr_t range = layout_range(slot_index(space_registry(), slot));
-    guard_colour(slot, slot->interpose.trampoline_data, ARCH_PAGE, BOTH);
-    guard_colour(slot, slot->child_record, CHILD_PAGES * ARCH_PAGE, BOTH);
-    guard_colour(slot, range + LAYOUT_GUARD, sizeof(struct guard_record), BOTH);
-    guard_colour(slot, range + LAYOUT_AREA_MAP, area_map_size(), BOTH);
+    guard_set_key(slot, slot->interpose.trampoline_data, ARCH_PAGE, BOTH);
+    guard_set_key(slot, slot->child_record, CHILD_PAGES * ARCH_PAGE, BOTH);
+    guard_set_key(slot, range + LAYOUT_GUARD, sizeof(struct guard_record), BOTH);
+    guard_set_key(slot, range + LAYOUT_AREA_MAP, area_map_size(), BOTH);
 }
 
-void guard_enter(const struct space_slot *self)
+void guard_apply_rights(const struct space_slot *self)
 {
     const struct space_guard *guard = &space_registry()->guard;
     if (self->guard_key)

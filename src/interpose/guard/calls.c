@@ -16,7 +16,8 @@
 #include "interpose/memory/area.h"
 
 /* As the task's other calls: by the trampoline's record, or NULL for the agent's syscall(). */
-static long make(struct space_slot *self, const struct arch_call *call, long nr, const long a[6])
+static long make(struct space_slot *self, const struct arch_patched_syscall *call, long nr,
+                 const long a[6])
 {
     return call ? interpose_dispatch(call, a) : interpose_plain_call(self, nr, a);
 }
@@ -28,25 +29,26 @@ static int may_colour(const struct space_slot *self)
 
 /* What is private to a program; MAP_SHARED is how it asks for memory that others may write to. Of
  * libraries only the writable part: the rest is one mapping, and code (interpose/ldso.c). */
-static int is_private(const struct arch_call *call, const long a[6])
+static int is_private(const struct arch_patched_syscall *call, const long a[6])
 {
     int is_loader = call && call->is_loader;
     int is_code = (a[2] & PROT_EXEC) && !(a[3] & MAP_ANONYMOUS);
     return (a[3] & MAP_TYPE) == MAP_PRIVATE && !is_code && (!is_loader || (a[2] & PROT_WRITE));
 }
 
-static long map(struct space_slot *self, const struct arch_call *call, const long a[6])
+static long map(struct space_slot *self, const struct arch_patched_syscall *call, const long a[6])
 {
     long result = make(self, call, __NR_mmap, a);
     if (!raw_failed(result) && is_private(call, a) && may_colour(self) &&
         in_range(self, (uintptr_t)result, (size_t)a[1]))
-        guard_colour(self, (uintptr_t)result, (size_t)a[1], (int)a[2]);
+        guard_set_key(self, (uintptr_t)result, (size_t)a[1], (int)a[2]);
     return result;
 }
 
 /* What is mapped above the break in large steps, and what the program's changes to its heap made
  * brk map anew. */
-static long move_break(struct space_slot *self, const struct arch_call *call, const long a[6])
+static long move_break(struct space_slot *self, const struct arch_patched_syscall *call,
+                       const long a[6])
 {
     struct space_interpose *interpose = &self->interpose;
     uint64_t mapped = atomic_load_explicit(&interpose->break_mapped, memory_order_relaxed);
@@ -56,16 +58,17 @@ static long move_break(struct space_slot *self, const struct arch_call *call, co
     if (!may_colour(self))
         return result;
     if (end > mapped)
-        guard_colour(self, mapped, end - mapped, PROT_READ | PROT_WRITE);
+        guard_set_key(self, mapped, end - mapped, PROT_READ | PROT_WRITE);
     uint64_t from = page_ceiling(now), to = page_ceiling((uint64_t)result);
     if (to > from &&
         (atomic_load_explicit(&interpose->break_flags, memory_order_relaxed) & SPACE_BREAK_CHANGED))
-        guard_colour(self, from, to - from, PROT_READ | PROT_WRITE);
+        guard_set_key(self, from, to - from, PROT_READ | PROT_WRITE);
     return result;
 }
 
 /* The copy may write to another task's memory, since the program says so. */
-static long write_to_other(struct space_slot *self, const struct arch_call *call, const long a[6])
+static long write_to_other(struct space_slot *self, const struct arch_patched_syscall *call,
+                           const long a[6])
 {
     const struct space_guard *guard = &space_registry()->guard;
     uint32_t rights = guard_open(guard);
@@ -74,7 +77,7 @@ static long write_to_other(struct space_slot *self, const struct arch_call *call
     return result;
 }
 
-static long restrict_self(struct space_slot *self, const struct arch_call *call, long nr,
+static long restrict_self(struct space_slot *self, const struct arch_patched_syscall *call, long nr,
                           const long a[6])
 {
     int is_filter = nr == __NR_seccomp || a[0] == PR_SET_SECCOMP;
@@ -83,7 +86,8 @@ static long restrict_self(struct space_slot *self, const struct arch_call *call,
     return make(self, call, nr, a);
 }
 
-static long guarded(struct space_slot *self, const struct arch_call *call, long nr, const long a[6])
+static long guarded(struct space_slot *self, const struct arch_patched_syscall *call, long nr,
+                    const long a[6])
 {
     switch (nr) {
     case __NR_mmap:
@@ -107,7 +111,7 @@ static long guarded(struct space_slot *self, const struct arch_call *call, long 
     }
 }
 
-long guard_dispatch(const struct arch_call *call, const long arguments[6])
+long guard_dispatch(const struct arch_patched_syscall *call, const long arguments[6])
 {
     return guarded(call->self, call, call->nr, arguments);
 }

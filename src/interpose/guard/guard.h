@@ -16,31 +16,31 @@
 
 #include "space/registry.h"
 
-struct arch_call;
+struct arch_patched_syscall;
 
 /* By the root, before its first guarded task: allocates the keys. 0; -ENOTSUP: the CPU has none;
  * -ENOSYS: the kernel does not use them; -ENOSPC: the program has them all. */
-long guard_begin(struct space *space);
+long guard_alloc_keys(struct space *space);
 
 /* By the spawner: the claimed slot's key and rights, and its record. 0 or -errno. */
-long guard_prepare(struct space *space, struct space_slot *slot);
+long guard_init_slot(struct space *space, struct space_slot *slot);
 /* Gives pages of the task its key. What cannot be changed stays as it is: then a write is missed.
  */
-void guard_colour(const struct space_slot *slot, uintptr_t start, size_t size, int prot);
+void guard_set_key(const struct space_slot *slot, uintptr_t start, size_t size, int prot);
 
 /* The same for what onespace keeps in the task's range. */
-void guard_colour_records(const struct space_slot *slot);
+void guard_set_record_keys(const struct space_slot *slot);
 
 /* The signal handler of guarded tasks, given the address of their page of trampolines. */
 uintptr_t guard_trampoline(uintptr_t trampolines);
 
 /* By the child, before its program: what it may do from now on. */
-void guard_enter(const struct space_slot *self);
+void guard_apply_rights(const struct space_slot *self);
 /* The same, and our handlers for those signals that always have one. */
-void guard_install(struct space_slot *self);
+void guard_install_handlers(struct space_slot *self);
 
 /* In place of interpose_dispatch and interpose_call. */
-long guard_dispatch(const struct arch_call *call, const long arguments[6]);
+long guard_dispatch(const struct arch_patched_syscall *call, const long arguments[6]);
 long guard_call(struct space_slot *self, long nr, const long arguments[6]);
 
 /* rt_sigaction of any signal but SIGSEGV and SIGBUS. */

@@ -58,7 +58,7 @@ static int look(struct search *search, const char *line)
     if (layout_slot_of(start) != layout_slot_of(search->address)) {
         search->place->file[0] = 0;
     } else if (*path && offset == 0) {
-        text_append_some(search->place->file, text_file_name(path), PLACE_NAME - 1);
+        text_append_max(search->place->file, text_basename(path), PLACE_NAME - 1);
         search->place->file_start = start;
     }
     search->place->follows_guard = search->last_is_guard && search->last_end == start;
@@ -101,7 +101,7 @@ static int is_thread_local(const struct space_slot *owner, uintptr_t address)
 
 static int is_of_loader(const struct place *place)
 {
-    return text_after(place->file, "memfd:") || text_after(place->file, "ld-");
+    return text_skip_prefix(place->file, "memfd:") || text_skip_prefix(place->file, "ld-");
 }
 
 char *place_say(char *text, const struct place *place, const struct space_slot *owner,
@@ -118,7 +118,7 @@ char *place_say(char *text, const struct place *place, const struct space_slot *
         return text_append(text, place->follows_guard ? "a thread's stack" : "mapped memory");
     if (at < LAYOUT_FILES || is_of_loader(place) || !place->file[0])
         return text_append(text, "the dynamic linker's data");
-    if (text_after(text_file_name(owner->program), place->file))
+    if (text_skip_prefix(text_basename(owner->program), place->file))
         return text_append(text, "the globals");
     return text_append(text_append(text, "the data of "), place->file);
 }

@@ -2,7 +2,7 @@
 #ifndef ONESPACE_INTERPOSE_GUARD_RECORD_H
 #define ONESPACE_INTERPOSE_GUARD_RECORD_H
 
-#include "base/signals.h"
+#include "base/raw.h"
 #include "space/registry.h"
 
 enum { GUARD_PLACES = 64 };
@@ -10,7 +10,7 @@ enum { GUARD_PLACES = 64 };
 struct guard_record {
     /* The handlers that the program has set: of signal n at n - 1. Changed with the task's lock
      * held; read by handlers, whose thread may find the next one already: as with the kernel's. */
-    struct space_sigaction actions[SIGNALS];
+    struct space_sigaction actions[SIGNAL_MAX];
     /* --guard=report: instructions that were reported. By any thread, 0 -> address; relaxed. */
     _Atomic uintptr_t reported[GUARD_PLACES];
     /* Sticky: the program has set a seccomp filter, which may end it for calls that it does not

@@ -2,12 +2,10 @@
 #include <signal.h>
 #include <stddef.h>
 
-#include "arch/context.h"
+#include "arch/registers.h"
 #include "arch/keys.h"
-#include "base/numbers.h"
-#include "base/raw.h"
-#include "base/signals.h"
 #include "base/text.h"
+#include "base/raw.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/place.h"
 #include "interpose/guard/record.h"
@@ -16,9 +14,9 @@
 static char *append_task(char *text, const struct space_slot *slot)
 {
     int32_t number = slot->number >= 0 ? slot->number : atomic_load(&slot->id);
-    text = numbers_write(text_append(text, "task "), (uint64_t)number, 10);
+    text = text_append_number(text_append(text, "task "), (uint64_t)number, 10);
     text = text_append(text, " (");
-    text = text_append_some(text, text_file_name(slot->program), 64);
+    text = text_append_max(text, text_basename(slot->program), 64);
     return text_append(text, ")");
 }
 
@@ -32,12 +30,12 @@ static void say(const struct space_slot *self, uintptr_t address, uintptr_t code
     if (!interpose_is_task(self))
         at = text_append(at, "a child of ");
     at = text_append(append_task(at, self), " wrote to ");
-    at = text_append(numbers_write(at, address, 16), " in ");
+    at = text_append(text_append_number(at, address, 16), " in ");
     at = place_say(at, &there, owner, address);
     at = text_append(append_task(text_append(at, " of "), owner), ", at ");
     if (here.file[0])
         at = text_append(text_append(at, here.file), "+");
-    at = numbers_write(at, here.file[0] ? code - here.file_start : code, 16);
+    at = text_append_number(at, here.file[0] ? code - here.file_start : code, 16);
     at = text_append(at, end);
     raw(__NR_write, 2, text, at - text);
 }

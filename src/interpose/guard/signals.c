@@ -18,7 +18,6 @@
 #include "arch/keys.h"
 #include "arch/trampoline.h"
 #include "base/raw.h"
-#include "base/signals.h"
 #include "interpose/guard/guard.h"
 #include "interpose/guard/record.h"
 #include "interpose/interpose.h"
@@ -72,18 +71,18 @@ long guard_sigaction(struct space_slot *self, const long a[6])
 {
     int signal = (int)a[0];
     struct space_sigaction wanted, before;
-    if (signal < 1 || signal > SIGNALS || signal == SIGKILL || signal == SIGSTOP ||
+    if (signal < 1 || signal > SIGNAL_MAX || signal == SIGKILL || signal == SIGSTOP ||
         a[3] != ARCH_SIGNAL_SET_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
-    if (a[1] && interpose_read(&wanted, (void *)a[1], sizeof(wanted)) != 0)
+    if (a[1] && interpose_copy_from_user(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     long result = set(self, signal, a[1] ? &wanted : NULL, &before);
     if (result == 0 && a[2])
-        result = interpose_write((void *)a[2], &before, sizeof(before));
+        result = interpose_copy_to_user((void *)a[2], &before, sizeof(before));
     return result;
 }
 
-void guard_install(struct space_slot *self)
+void guard_install_handlers(struct space_slot *self)
 {
     struct space_sigaction *action = action_of(self, SIGTRAP);
     if (!is_always_ours(self, SIGTRAP))

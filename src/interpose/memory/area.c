@@ -9,13 +9,13 @@
 enum { AREA_SEGMENTS = 64, WORD_BITS = 64, MOST_DOUBLINGS = 20 };
 
 /* Page n of the range is bit n: of the smallest pages, of which a larger one is several. */
-#define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE_LEAST)
+#define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE_MIN)
 
 struct area_segment {
     _Atomic uint64_t start, size; /* start 0: unused */
 };
 
-/* Written by the task's threads, but for area_prepare before there are any. */
+/* Written by the task's threads, but for area_init before there are any. */
 struct area_map {
     _Atomic uint64_t words[AREA_PAGES / WORD_BITS];
     struct area_segment segments[AREA_SEGMENTS];
@@ -86,7 +86,7 @@ static void change_bits(struct area_map *map, uint64_t page, uint64_t end, int i
 /* The same for addresses; what lies outside the areas has no bits. */
 static void change(struct space_slot *self, uintptr_t place, size_t size, int is_used)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE_LEAST, end = page + size / ARCH_PAGE_LEAST;
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
     change_bits(map_of(self), page, end < AREA_PAGES ? end : AREA_PAGES, is_used);
 }
 
@@ -104,7 +104,7 @@ static struct area area_of(struct space_slot *self, enum area_kind kind)
                                               range + LAYOUT_MAPPINGS, range + LAYOUT_BREAK};
 }
 
-long area_prepare(struct space_slot *self)
+long area_init(struct space_slot *self)
 {
     long result =
         raw(__NR_mmap, map_of(self), page_ceiling(sizeof(struct area_map)), PROT_READ | PROT_WRITE,
@@ -129,20 +129,20 @@ static uintptr_t find_place(struct space_slot *self, const struct area *area, si
     const struct area_map *map = map_of(self);
     uintptr_t range = range_of(self);
     uint64_t next = atomic_load_explicit(area->next, memory_order_relaxed);
-    uint64_t first = (area->start - range) / ARCH_PAGE_LEAST,
-             end = (area->end - range) / ARCH_PAGE_LEAST;
-    uint64_t from = next < area->start ? first : page_ceiling(next - range) / ARCH_PAGE_LEAST;
-    uint64_t found = find_run(map, from, end, size / ARCH_PAGE_LEAST, align / ARCH_PAGE_LEAST);
+    uint64_t first = (area->start - range) / ARCH_PAGE_MIN,
+             end = (area->end - range) / ARCH_PAGE_MIN;
+    uint64_t from = next < area->start ? first : page_ceiling(next - range) / ARCH_PAGE_MIN;
+    uint64_t found = find_run(map, from, end, size / ARCH_PAGE_MIN, align / ARCH_PAGE_MIN);
     if (found >= end)
-        found = find_run(map, first, end, size / ARCH_PAGE_LEAST, align / ARCH_PAGE_LEAST);
-    return found < end ? range + found * ARCH_PAGE_LEAST : 0;
+        found = find_run(map, first, end, size / ARCH_PAGE_MIN, align / ARCH_PAGE_MIN);
+    return found < end ? range + found * ARCH_PAGE_MIN : 0;
 }
 
 /* Marks a place as used: 0 if another thread did so first. The first word decides; of places that
  * overlap only in later words both are claimed, and the kernel decides. */
 static int claim(struct space_slot *self, uintptr_t place, size_t size)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE_LEAST, end = page + size / ARCH_PAGE_LEAST;
+    uint64_t page = (place - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
     _Atomic uint64_t *word = &map_of(self)->words[page / WORD_BITS];
     uint64_t mask = mask_of(page, end);
     uint64_t before = atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
@@ -170,7 +170,7 @@ uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, 
     return 0;
 }
 
-void area_use(struct space_slot *self, uintptr_t place, size_t size)
+void area_mark_used(struct space_slot *self, uintptr_t place, size_t size)
 {
     change(self, place, size, 1);
 }
@@ -202,7 +202,7 @@ int area_is_free(uintptr_t place, size_t size)
 /* Halves the place until the first page in it with something is found. That page alone is marked:
  * mostly it is another thread's, whose munmap clears it. What no handler saw may be large: with
  * each try that failed twice as much is marked. */
-void area_learn(struct space_slot *self, uintptr_t place, size_t size, int tries)
+void area_mark_conflict(struct space_slot *self, uintptr_t place, size_t size, int tries)
 {
     uintptr_t low = place, high = place + size;
     while (high - low > ARCH_PAGE) {
@@ -216,7 +216,7 @@ void area_learn(struct space_slot *self, uintptr_t place, size_t size, int tries
     change(self, low, (size_t)ARCH_PAGE << (tries < MOST_DOUBLINGS ? tries : MOST_DOUBLINGS), 1);
 }
 
-void area_attached(struct space_slot *self, uintptr_t place, size_t size)
+void area_record_segment(struct space_slot *self, uintptr_t place, size_t size)
 {
     struct area_segment *segments = map_of(self)->segments;
     for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
@@ -230,7 +230,7 @@ void area_attached(struct space_slot *self, uintptr_t place, size_t size)
     area_release(self, place, size);
 }
 
-void area_detached(struct space_slot *self, uintptr_t place)
+void area_forget_segment(struct space_slot *self, uintptr_t place)
 {
     struct area_segment *segments = map_of(self)->segments;
     for (unsigned i = 0; i < AREA_SEGMENTS; i++) {

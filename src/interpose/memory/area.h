@@ -7,9 +7,9 @@
  *
  * Invariant: nothing relies on the bitmap but the search. Mappings that no handler saw are missing
  * in it, and threads may claim the same place at once. Therefore every place is mapped with
- * MAP_FIXED_NOREPLACE or the like, and what is found there after all is entered (area_learn). So
- * bitmap and cursors need no lock and are consistent enough in signal handlers, in forked and
- * vforked children, and when a thread is killed: relaxed atomics. */
+ * MAP_FIXED_NOREPLACE or the like, and what is found there after all is entered
+ * (area_mark_conflict). So bitmap and cursors need no lock and are consistent enough in signal
+ * handlers, in forked and vforked children, and when a thread is killed: relaxed atomics. */
 #ifndef ONESPACE_INTERPOSE_MEMORY_AREA_H
 #define ONESPACE_INTERPOSE_MEMORY_AREA_H
 
@@ -32,7 +32,7 @@ static inline int in_range(const struct space_slot *self, uintptr_t start, size_
 
 /* By the spawner, when the task's images are mapped: maps the bitmap, with the part of the area for
  * files below its cursor as used. 0 or -errno. */
-long area_prepare(struct space_slot *self);
+long area_init(struct space_slot *self);
 
 /* Bytes of the bitmap and what is beside it, from LAYOUT_AREA_MAP on. */
 size_t area_map_size(void);
@@ -42,9 +42,9 @@ size_t area_map_size(void);
 uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, size_t align);
 /* The mapping failed because something lies in the claimed place: marks that, and releases the
  * rest. `tries`: how many places failed before. */
-void area_learn(struct space_slot *self, uintptr_t place, size_t size, int tries);
+void area_mark_conflict(struct space_slot *self, uintptr_t place, size_t size, int tries);
 /* Marks as used what was mapped at an address of the program's choice. */
-void area_use(struct space_slot *self, uintptr_t place, size_t size);
+void area_mark_used(struct space_slot *self, uintptr_t place, size_t size);
 /* The pages are free again; of an area's last mapping the cursor moves back. */
 void area_release(struct space_slot *self, uintptr_t place, size_t size);
 /* Maps a place without access, to reserve it: 0, or -EEXIST and so on. */
@@ -54,7 +54,7 @@ int area_is_free(uintptr_t place, size_t size);
 
 /* System V segments are detached by address alone, so their sizes are kept, as far as there is room
  * for them. The place of any others is released at once, while it is still used. */
-void area_attached(struct space_slot *self, uintptr_t place, size_t size);
-void area_detached(struct space_slot *self, uintptr_t place);
+void area_record_segment(struct space_slot *self, uintptr_t place, size_t size);
+void area_forget_segment(struct space_slot *self, uintptr_t place);
 
 #endif

@@ -74,11 +74,11 @@ static long replace(uintptr_t from, size_t size)
  * child may lack them (MADV_DONTFORK), and may block the signal: it maps them. */
 static long make_zero(uintptr_t from, uintptr_t end)
 {
-    static const char zeroes[ARCH_PAGE_LEAST];
+    static const char zeroes[ARCH_PAGE_MIN];
     if (from < end && !process_in_space())
         return replace(from, end - from);
-    for (uintptr_t page = from; page < end; page += ARCH_PAGE_LEAST)
-        if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE_LEAST) != 0)
+    for (uintptr_t page = from; page < end; page += ARCH_PAGE_MIN)
+        if (arch_guarded_copy((void *)page, zeroes, ARCH_PAGE_MIN) != 0)
             return replace(page_floor(page), end - page_floor(page));
     return 0;
 }

@@ -31,7 +31,7 @@ static long map_in_area(struct space_slot *self, enum area_kind kind, size_t siz
             area_release(self, place, size);
             return result;
         }
-        area_learn(self, place, size, tries);
+        area_mark_conflict(self, place, size, tries);
     }
     return -EEXIST;
 }
@@ -85,7 +85,7 @@ static long map_anywhere(struct space_slot *self, const long a[6])
     brk_note_change(self, (uintptr_t)a[0], (size_t)a[1]);
     long result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (!raw_failed(result))
-        area_use(self, (uintptr_t)result, page_ceiling((size_t)a[1]));
+        area_mark_used(self, (uintptr_t)result, page_ceiling((size_t)a[1]));
     return result;
 }
 

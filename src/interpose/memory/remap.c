@@ -26,7 +26,7 @@ long remap_into_range(struct space_slot *self, const long a[6])
         /* Reserve the addresses first: MREMAP_FIXED replaces whatever is there. */
         long result = area_reserve(place, size);
         if (result == -EEXIST) {
-            area_learn(self, place, size, tries);
+            area_mark_conflict(self, place, size, tries);
             continue;
         }
         if (result == 0) {
@@ -56,7 +56,7 @@ static void note(struct space_slot *self, const long a[6], uintptr_t now)
     uintptr_t before = (uintptr_t)a[0];
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
     if (in_range(self, now, size))
-        area_use(self, now, size);
+        area_mark_used(self, now, size);
     if (leaves_old(a) || !in_range(self, before, old_size))
         return;
     if (now != before)
@@ -72,7 +72,7 @@ static long remap_shared(struct space_slot *self, const long a[6], size_t size)
     if (raw_failed(result) || shared_windows_contain((uintptr_t)result))
         return result;
     if (in_range(self, (uintptr_t)result, size))
-        area_use(self, (uintptr_t)result, size);
+        area_mark_used(self, (uintptr_t)result, size);
     else
         out_of_range_add(self, (uintptr_t)result, size);
     return result;

@@ -17,7 +17,7 @@ static long attach_in_range(struct space_slot *self, size_t size, size_t align, 
             break;
         long result = raw(__NR_shmat, a[0], place, a[2]);
         if (!raw_failed(result)) {
-            area_attached(self, place, size);
+            area_record_segment(self, place, size);
             return result;
         }
         /* The same error says that something lies there and that the address is not aligned. */
@@ -25,7 +25,7 @@ static long attach_in_range(struct space_slot *self, size_t size, size_t align, 
             area_release(self, place, size);
             return result;
         }
-        area_learn(self, place, size, tries);
+        area_mark_conflict(self, place, size, tries);
     }
     return -ENOMEM;
 }
@@ -33,8 +33,8 @@ static long attach_in_range(struct space_slot *self, size_t size, size_t align, 
 static void note(struct space_slot *self, uintptr_t place, size_t size)
 {
     if (in_range(self, place, size)) {
-        area_use(self, place, size);
-        area_attached(self, place, size);
+        area_mark_used(self, place, size);
+        area_record_segment(self, place, size);
     } else {
         out_of_range_add(self, place, size);
     }
@@ -76,7 +76,7 @@ long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
         return out_of_range_shmdt(self, address);
     long result = raw(__NR_shmdt, address);
     if (result == 0)
-        area_detached(self, address);
+        area_forget_segment(self, address);
     return result;
 }
 

@@ -8,10 +8,9 @@
 
 #include "arch/code/patch.h"
 #include "arch/copy.h"
-#include "base/numbers.h"
+#include "base/text.h"
 #include "base/page.h"
 #include "base/raw.h"
-#include "base/text.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 #include "interpose/patch/cpuid.h"
@@ -21,7 +20,7 @@
 
 /* A program may have any number of patch sites. It gets half of a task's trampolines; the rest is
  * for its libc, without which no memory call would be interposed. */
-enum { PROGRAM_CALLS = ARCH_CALLS_MAX / 2 };
+enum { PROGRAM_CALLS = ARCH_PATCHED_SYSCALLS_MAX / 2 };
 
 /* The index of an unused trampoline below `most`, or -1. */
 static int claim_trampoline(struct space_interpose *interpose, uint32_t most)
@@ -44,20 +43,20 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
         cpuid_patch(self, code + found->at);
         return;
     }
-    int index =
-        claim_trampoline(&self->interpose, kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_CALLS_MAX);
+    int index = claim_trampoline(&self->interpose,
+                                 kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_PATCHED_SYSCALLS_MAX);
     if (index < 0) {
         counter_add(&space_registry()->overflows.patch_sites, 1);
         return;
     }
-    struct arch_call *call = &data->calls[index];
-    struct arch_patch_site form = {found->nr, found->length, found->lead};
+    struct arch_patched_syscall *call = &data->calls[index];
+    struct arch_patch_site form = {found->nr, found->length, found->displaced};
     call->self = self;
     call->nr = found->nr;
     call->is_loader = kind == CODE_LDSO;
     arch_set_resume(call, code + found->at, &form);
-    arch_patch_call(code + found->at, &form,
-                    arch_call_trampoline(self->interpose.trampolines, (unsigned)index));
+    arch_patch_syscall(code + found->at, &form,
+                       arch_syscall_trampoline(self->interpose.trampolines, (unsigned)index));
 }
 
 /* Whether a patch site is patched in this kind of code and task: the list of a file's patch sites
@@ -146,15 +145,17 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
                             long offset)
 {
     char link[32], path[PATH_MAX];
-    numbers_write(text_append(link, "/proc/self/fd/"), (uint64_t)fd, 10);
+    text_append_number(text_append(link, "/proc/self/fd/"), (uint64_t)fd, 10);
     long length = raw(__NR_readlinkat, AT_FDCWD, link, path, sizeof(path) - 1);
     if (length <= 0)
         return;
     path[length] = 0;
-    const char *name = text_file_name(path);
-    if (text_after(name, "libc.so") || text_after(name, "libc-") || text_after(name, "libpthread"))
+    const char *name = text_basename(path);
+    if (text_skip_prefix(name, "libc.so") || text_skip_prefix(name, "libc-") ||
+        text_skip_prefix(name, "libpthread"))
         interpose_patch_mapping(self, code, size, fd, offset, CODE_LIBC);
-    else if (text_after(name, "libucm") || /* UCX redirects libc's functions to its own calls */
+    else if (text_skip_prefix(name,
+                              "libucm") || /* UCX redirects libc's functions to its own calls */
              text_equal(path, interpose_program(self)))
         interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
 }
@@ -163,7 +164,7 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
 static int read_image(struct space_slot *self, void *to, uintptr_t from, size_t size)
 {
     return interpose_can_recover(self) ? arch_guarded_copy(to, (const void *)from, size) != 0
-                                       : interpose_read(to, (const void *)from, size);
+                                       : interpose_copy_from_user(to, (const void *)from, size);
 }
 
 /* The size of an ELF file's segment at offset 0 if it is code, else 0. The file may be any. */
@@ -172,7 +173,7 @@ static size_t leading_code(struct space_slot *self, uintptr_t image, size_t size
     Elf64_Ehdr header;
     Elf64_Phdr segment;
     if (size < sizeof(header) || read_image(self, &header, image, sizeof(header)) != 0 ||
-        !text_after((const char *)header.e_ident, ELFMAG) || header.e_phoff > size)
+        !text_skip_prefix((const char *)header.e_ident, ELFMAG) || header.e_phoff > size)
         return 0;
     for (unsigned i = 0; i < header.e_phnum; i++) {
         size_t at = header.e_phoff + i * sizeof(segment);

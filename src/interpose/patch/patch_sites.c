@@ -27,23 +27,23 @@ static void search_calls(const unsigned char *code, size_t size, int is_loader,
         list->items[list->count++] = (struct space_patch_site){.at = (uint32_t)at,
                                                                .nr = (uint16_t)found.nr,
                                                                .length = found.length,
-                                                               .lead = found.lead};
+                                                               .displaced = found.displaced};
     }
 }
 
 /* Takes those off the list that must not be patched. */
-static void strike_out(const unsigned char *code, size_t size, struct patch_sites *list)
+static void reject_unsafe(const unsigned char *code, size_t size, struct patch_sites *list)
 {
     struct arch_span spans[SPACE_FILE_PATCH_SITES];
     uint16_t kept = 0;
     for (unsigned i = 0; i < list->count; i++)
         spans[i] =
-            (struct arch_span){list->items[i].at, list->items[i].length, list->items[i].lead};
-    arch_strike_out(code, size, spans, list->count);
+            (struct arch_span){list->items[i].at, list->items[i].length, list->items[i].displaced};
+    arch_reject_unsafe(code, size, spans, list->count);
     for (unsigned i = 0; i < list->count; i++)
         if (spans[i].length) {
             list->items[kept] = list->items[i];
-            list->items[kept++].lead = spans[i].lead;
+            list->items[kept++].displaced = spans[i].displaced;
         }
     list->count = kept;
 }
@@ -117,7 +117,7 @@ int patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_lo
     if (is_file && recall(space, &searched, list))
         return 0;
     search_calls((const unsigned char *)code, size, is_loader, list);
-    strike_out((const unsigned char *)code, size, list);
+    reject_unsafe((const unsigned char *)code, size, list);
     if (ARCH_HAS_CPUID && is_loader)
         cpuid_search((const unsigned char *)code, size, list);
     if (is_file && searched.identity.is_settled)

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cpu_mask.h"
+#include "base/raw.h"
 
 /* The processes of this node and the CPUs that they may run on; starts as zeros. */
 struct cpu_demand {
@@ -23,7 +23,7 @@ static inline void cpu_demand_add(struct cpu_demand *demand, int pid)
     if (pid <= 0 || syscall(SYS_sched_getaffinity, pid, sizeof(mask), &mask) < 0)
         demand->has_unknown = 1;
     else
-        cpu_mask_join(&demand->allowed, &mask);
+        cpu_mask_or(&demand->allowed, &mask);
 }
 
 /* Whether there are fewer CPUs than processes. A process with unknown CPUs may use any of them. */

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "arch/entry.h"
+#include "arch/syscall.h"
 
 /* Orders progress_enable, _release and _end. Never held across a call of MPI. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -5,9 +5,9 @@
 #include <sched.h>
 #include <time.h>
 
-#include "arch/entry.h"
+#include "arch/syscall.h"
 #include "base/futex.h"
-#include "base/process.h"
+#include "base/proc.h"
 #include "mpi/pmpi/message.h"
 #include "onespace.h"
 
@@ -27,8 +27,8 @@ enum {
 /* A process that was not reaped yet still has its pid: zombies have ended, too. */
 static int has_ended(int pid)
 {
-    struct process_stat stat;
-    long result = process_read(pid, &stat);
+    struct proc_stat stat;
+    long result = proc_read_stat(pid, &stat);
     return result == 0 ? stat.state == 'Z' || stat.state == 'X'
                        : result == -ENOENT || result == -ESRCH;
 }

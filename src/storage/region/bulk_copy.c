@@ -281,7 +281,7 @@ static void ask_for(int fd, uint64_t at, size_t size)
 /* Whether all of it is in memory. */
 static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
 {
-    unsigned char pages[READ_PIECE / ARCH_PAGE_LEAST + 2];
+    unsigned char pages[READ_PIECE / ARCH_PAGE_MIN + 2];
     uintptr_t page = storage_page();
     uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
     size_t count = (end - (begin & -page) + page - 1) / page, found = 0;

@@ -56,9 +56,9 @@ std::vector<long> numbers(const Code &code)
 int scratch(const Code &code, uint32_t at)
 {
     arch_span span{4 * at, ARCH_PATCH_SITE_BYTES, 0};
-    arch_strike_out(bytes(code), 4 * code.size(), &span, 1);
-    EXPECT_EQ(span.length != 0, span.lead != 0);
-    return span.lead;
+    arch_reject_unsafe(bytes(code), 4 * code.size(), &span, 1);
+    EXPECT_EQ(span.length != 0, span.displaced != 0);
+    return span.displaced;
 }
 
 using Numbers = std::vector<long>;
@@ -129,13 +129,14 @@ TEST(Patch, writes_a_branch)
     arch_patch_site site{222, ARCH_PATCH_SITE_BYTES, 17};
     for (int64_t distance :
          {int64_t{4}, int64_t{-4}, int64_t{BRANCH_REACH} - 4, -int64_t{BRANCH_REACH}}) {
-        ASSERT_EQ(arch_patch_call(at, &site, at + static_cast<uintptr_t>(distance)), 0) << distance;
+        ASSERT_EQ(arch_patch_syscall(at, &site, at + static_cast<uintptr_t>(distance)), 0)
+            << distance;
         EXPECT_EQ(code[0] & 0xfc000000, 0x14000000u);
         EXPECT_EQ(instruction_distance(code[0], 0, 26), distance);
     }
     uint32_t before = code[0];
     for (int64_t distance : {int64_t{BRANCH_REACH}, -int64_t{BRANCH_REACH} - 4})
-        EXPECT_EQ(arch_patch_call(at, &site, at + static_cast<uintptr_t>(distance)), -1);
+        EXPECT_EQ(arch_patch_syscall(at, &site, at + static_cast<uintptr_t>(distance)), -1);
     EXPECT_EQ(code[0], before);
 }
 

@@ -24,7 +24,7 @@ namespace
 
 struct Seen {
     int calls;
-    const arch_call *call;
+    const arch_patched_syscall *call;
     long arguments[6];
     bool reaches_main; // of a backtrace
     long result;
@@ -39,7 +39,7 @@ _Unwind_Reason_Code look_for_caller(_Unwind_Context *context, void *found)
     return _URC_NO_REASON;
 }
 
-long on_call(const arch_call *call, const long arguments[6])
+long on_call(const arch_patched_syscall *call, const long arguments[6])
 {
     seen.calls++;
     seen.call = call;
@@ -103,12 +103,13 @@ void patch(const Trampolines &trampolines, unsigned index, long nr, unsigned cha
 {
     auto address = reinterpret_cast<uintptr_t>(patched_call);
     arch_patch_site site{nr, ARCH_PATCH_SITE_BYTES, scratch};
-    arch_call *call = &trampolines.data->calls[index];
+    arch_patched_syscall *call = &trampolines.data->calls[index];
     call->self = nullptr;
     call->nr = nr;
     arch_set_resume(call, address, &site);
     set_access(patched_call, PROT_READ | PROT_WRITE | PROT_EXEC);
-    ASSERT_EQ(arch_patch_call(address, &site, arch_call_trampoline(trampolines.page(), index)), 0);
+    ASSERT_EQ(
+        arch_patch_syscall(address, &site, arch_syscall_trampoline(trampolines.page(), index)), 0);
     set_access(patched_call, PROT_READ | PROT_EXEC);
 }
 
@@ -140,7 +141,7 @@ TEST(Trampoline, calls_the_handler_and_keeps_registers_and_flags)
     Trampolines trampolines;
     unsigned index = 0;
     for (unsigned char scratch : {17, 16}) {
-        for (unsigned trampoline : {0u, ARCH_CALLS_MAX - 1u, 1u + index++}) {
+        for (unsigned trampoline : {0u, ARCH_PATCHED_SYSCALLS_MAX - 1u, 1u + index++}) {
             patch(trampolines, trampoline, SYS_getpid, scratch);
             Registers result = run_patched();
             ASSERT_EQ(seen.calls, 1);
@@ -183,20 +184,20 @@ TEST(Trampoline, leaves_another_number_to_the_kernel)
 
 TEST(Trampoline, data_page_may_lie_anywhere_in_reach)
 {
-    alignas(4096) static unsigned char bytes[ARCH_PAGE_LEAST];
+    alignas(4096) static unsigned char bytes[ARCH_PAGE_MIN];
     for (int32_t distance : {-65536, -4096, 4096, 65536, 1 << 20, 64 << 20}) {
         arch_write_trampolines(bytes, distance);
-        for (unsigned i = 0; i < ARCH_CALLS_MAX; i++) {
-            const unsigned char *at = bytes + i * ARCH_CALL_TRAMPOLINE_BYTES;
+        for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++) {
+            const unsigned char *at = bytes + i * ARCH_SYSCALL_TRAMPOLINE_BYTES;
             uint32_t adrp = instruction_at(at + 4), add = instruction_at(at + 12);
             int64_t pages = static_cast<int64_t>((adrp >> 29 & 3) | (adrp >> 5 & 0x7ffff) << 2);
             pages = pages << 43 >> 43;
             auto page = (reinterpret_cast<uintptr_t>(at) & -uintptr_t{4096}) +
                         static_cast<uintptr_t>(pages * 4096);
             uintptr_t record = page + (add >> 10 & 0xfff);
-            EXPECT_EQ(record, reinterpret_cast<uintptr_t>(bytes) +
-                                  static_cast<uintptr_t>(distance) +
-                                  offsetof(arch_trampoline_data, calls) + i * sizeof(arch_call));
+            EXPECT_EQ(record,
+                      reinterpret_cast<uintptr_t>(bytes) + static_cast<uintptr_t>(distance) +
+                          offsetof(arch_trampoline_data, calls) + i * sizeof(arch_patched_syscall));
             int64_t to_record;
             memcpy(&to_record, at + 24, sizeof(to_record));
             EXPECT_EQ(reinterpret_cast<uintptr_t>(at) + static_cast<uintptr_t>(to_record), record);

@@ -31,7 +31,7 @@ static void map_everywhere(unsigned char *mapped[PATCH_SITES])
     register long flags __asm__("x3") = MAP_PRIVATE | MAP_ANONYMOUS;
     register long fd __asm__("x4") = -1, offset __asm__("x5") = 0;
     /* Each is followed by a call, where x16 and x17 are free: without, the paths from the first
-     * ones were too long to be searched (src/arch/aarch64/code/strike_out.c). */
+     * ones were too long to be searched (src/arch/aarch64/code/reject_unsafe.c). */
     __asm__ volatile(".rept 200\n"
                      "mov x0, #0\n"
                      "mov x8, #222\n"

@@ -66,7 +66,7 @@ size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
     return size;
 }
 
-int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline)
+int arch_patch_syscall(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline)
 {
     int64_t distance = (int64_t)(trampoline - address);
     (void)site;

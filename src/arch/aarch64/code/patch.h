@@ -13,7 +13,7 @@
 enum {
     ARCH_PATCH_SITE_BYTES = 4,
     ARCH_JUMP_BYTES = 16, /* of arch_write_jump, which reaches everything */
-    ARCH_PATCH_READS = 0, /* arch_patch_call writes only: it knows what was there */
+    ARCH_PATCH_READS = 0, /* arch_patch_syscall writes only: it knows what was there */
 };
 
 /* How far code may lie from the trampolines. */
@@ -22,7 +22,7 @@ enum {
 /* A patch site of a system call: the instruction itself, `length` bytes. */
 struct arch_patch_site {
     long nr;
-    unsigned char length, lead; /* of no use here: nothing is moved */
+    unsigned char length, displaced; /* of no use here: nothing is moved */
 };
 
 /* A place in code that is to be replaced as a whole. */
@@ -30,26 +30,26 @@ struct arch_span {
     uint32_t at;
     unsigned char length; /* 0: struck out */
     unsigned char
-        lead; /* by arch_strike_out: 16 or 17, the register that is not needed behind it */
+        displaced; /* by arch_reject_unsafe: 16 or 17, the register that is not needed behind it */
 };
 
 /* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
- * none. It may be patched unless arch_strike_out() refuses it. */
+ * none. It may be patched unless arch_reject_unsafe() refuses it. */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
 /* Strikes out those behind which the code may need both x16 and x17: there is no way back then. */
-void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *spans,
-                     unsigned count);
+void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
+                        unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
  * reach. */
-int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
+int arch_patch_syscall(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
 
 /* Where the patch site at `address` resumes, and how. */
-static inline void arch_set_resume(struct arch_call *call, uintptr_t address,
+static inline void arch_set_resume(struct arch_patched_syscall *call, uintptr_t address,
                                    const struct arch_patch_site *site)
 {
     call->resume = address + site->length;
-    call->scratch = site->lead;
+    call->scratch = site->displaced;
 }
 
 /* Writes a jump to `target` over the ARCH_JUMP_BYTES at the writable `address`, the beginning of a

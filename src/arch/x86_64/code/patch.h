@@ -12,39 +12,40 @@
 enum {
     ARCH_PATCH_SITE_BYTES = 15, /* of the longest patch site */
     ARCH_JUMP_BYTES = 5,
-    ARCH_PATCH_READS = 1, /* arch_patch_call reads the patch site before it writes to it */
+    ARCH_PATCH_READS = 1, /* arch_patch_syscall reads the patch site before it writes to it */
 };
 
 /* How far code may lie from the trampolines. */
 #define ARCH_PATCH_REACH (UINT64_C(1) << 31)
 
-/* A patch site of a system call: `length` bytes, of which `lead` in the middle must still run. */
+/* A patch site of a system call: `length` bytes, of which `displaced` in the middle must still run.
+ */
 struct arch_patch_site {
     long nr;
-    unsigned char length, lead;
+    unsigned char length, displaced;
 };
 
 /* A place in code that is to be replaced as a whole. */
 struct arch_span {
     uint32_t at;
-    unsigned char length; /* 0: struck out */
-    unsigned char lead;   /* of a system call; stays as it is */
+    unsigned char length;    /* 0: struck out */
+    unsigned char displaced; /* of a system call; stays as it is */
 };
 
 /* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
- * none. It may be patched unless arch_strike_out() refuses it. */
+ * none. It may be patched unless arch_reject_unsafe() refuses it. */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
 /* Strikes out those that do not certainly begin with an instruction, or into whose middle a branch
  * of the code may lead. */
-void arch_strike_out(const unsigned char *code, size_t size, struct arch_span *spans,
-                     unsigned count);
+void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
+                        unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
  * reach. */
-int arch_patch_call(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
+int arch_patch_syscall(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
 
 /* Where the patch site at `address` resumes. */
-static inline void arch_set_resume(struct arch_call *call, uintptr_t address,
+static inline void arch_set_resume(struct arch_patched_syscall *call, uintptr_t address,
                                    const struct arch_patch_site *site)
 {
     call->resume = address + site->length;

@@ -1,0 +1,412 @@
+/* cmd/core/core.c: onespace core: writes a core of one task, which runs on. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/core/core.h"
+#include "cmd/lib/options.h"
+#include "cmd/lib/output.h"
+#include "cmd/lib/user.h"
+#include "cmd/ps/ps.h"
+
+const char core_help[] =
+    "usage: onespace core [-o FILE] [--space SPACE] ID | PID\n"
+    "usage: onespace core --from CORE [--crashed UID,GID,LIMIT,DUMP] [--max-mib N] -o FILE\n"
+    "\n"
+    "Writes a core of one task: its own memory, not that of the whole space, and the registers of "
+    "its threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped "
+    "meanwhile; it and its system calls go on afterwards. The others run all the time.\n"
+    "\n"
+    "  -o FILE  in place of core.PID in the current directory\n"
+    "      --space SPACE  the ID is one of this space; needed if several spaces have one\n"
+    "      --from CORE  the core of the task that crashed, from that of the whole space that the "
+    "kernel wrote; -: standard input, as in kernel.core_pattern\n"
+    "      --crashed UID,GID,LIMIT,DUMP  read it as that user, and write as many bytes as that "
+    "limit "
+    "allows: %u,%g,%c,%d in kernel.core_pattern\n"
+    "      --max-mib N  refuse to write a larger core, with --from\n"
+    "  -h, --help\n"
+    "\n"
+    "ID is the task's, as `onespace ps` lists it, 0 the root. A number that is the process id of a "
+    "task means that one. /proc/PID/coredump_filter says which memory is written, as for the "
+    "kernel's cores.\n"
+    "\n"
+    "Exit status: 0; 1 when there is no such task, it may not be traced or the file cannot be "
+    "written; 2 wrong usage.\n";
+
+struct request {
+    const char *space; /* or NULL */
+    const char *file;  /* or NULL */
+    int number;
+    int by_pid, by_id; /* how many spaces have a task with that pid, with that id */
+    struct ps_key key; /* of the space with the task: that pid's before that id's */
+    int has_pid;       /* whether that space has the pid */
+    int status;        /* -1: no task was found */
+    int fd;            /* of the file, opened before this process became the space's user; or -1 */
+    int32_t *task_pid; /* shared with the process that writes the core */
+};
+
+/* ---- The file: complete under its name, or not there ---- */
+
+static char temporary[PATH_MAX]; /* empty: none */
+
+/* The kernel lets the task's threads go on when this process has ended. */
+static void give_up(int number)
+{
+    if (temporary[0])
+        unlink(temporary);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void set_signals(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        signal(ending[i], give_up);
+    signal(SIGXFSZ, SIG_IGN); /* writing fails instead */
+}
+
+int core_cannot_write(const char *path, int error)
+{
+    fprintf(stderr, "onespace core: %s: %s: %s\n", path, strerror(error),
+            error == ENOSPC || error == EDQUOT || error == EFBIG
+                ? "make room, or name a file elsewhere with -o"
+                : "name a file that can be written with -o");
+    return 1;
+}
+
+int core_open_file(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        fprintf(stderr, "onespace core: %s is no regular file: name another with -o\n", path);
+        return -1;
+    }
+    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
+        errno = ENAMETOOLONG;
+    else {
+        int fd = mkostemp(temporary, O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+    }
+    core_cannot_write(path, errno);
+    temporary[0] = 0;
+    return -1;
+}
+
+void core_drop_file(int fd)
+{
+    close(fd);
+    unlink(temporary);
+    temporary[0] = 0;
+}
+
+int core_finish_file(int fd, const char *path, int64_t written)
+{
+    int error = written < 0 ? (int)-written : 0;
+    if (close(fd) != 0 && !error)
+        error = errno;
+    if (!error && rename(temporary, path) != 0)
+        error = errno;
+    if (error)
+        unlink(temporary);
+    temporary[0] = 0;
+    return error ? core_cannot_write(path, error) : 0;
+}
+
+/* ---- The task ---- */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static int explain(const struct ps_task *task, int result, int stuck)
+{
+    if (result == -ESRCH)
+        fprintf(stderr, "onespace core: task %d (pid %d) has ended meanwhile\n", task->id,
+                task->pid);
+    else if (result == -ETIMEDOUT)
+        fprintf(stderr,
+                "onespace core: thread %d of task %d does not stop: it waits in the kernel for a "
+                "device, or for a child that has not executed its program yet; try again later\n",
+                stuck, task->id);
+    else
+        fprintf(stderr, "onespace core: task %d (pid %d) cannot be looked at: %s\n", task->id,
+                task->pid, strerror(-result));
+    return 1;
+}
+
+static unsigned count_inside(const struct code *code, const struct core_threads *threads)
+{
+    unsigned inside = 0;
+    for (unsigned i = 0; i < threads->count && code->path[0]; i++)
+        inside +=
+            arch_instruction_of(&threads->all[i].registers) - code->low < code->high - code->low;
+    return inside;
+}
+
+/* Debuggers do not find the code of the space by themselves if the task has no list of libraries.
+ */
+static void say_code(const struct code *code, unsigned inside)
+{
+    if (inside && output_has_control(code->path))
+        printf("%u of the threads in a system call that onespace handles; the file with that code "
+               "has control characters in its path, which is not shown\n",
+               inside);
+    else if (inside)
+        printf("%u of the threads in a system call that onespace handles; for backtraces, in gdb: "
+               "add-symbol-file %s -o %#jx\n",
+               inside, code->path, (uintmax_t)code->base);
+}
+
+/* Between core_stop and core_release nothing waits for anyone but the disk. */
+static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path,
+                      int opened)
+{
+    struct core_threads threads;
+    struct core_memory memory;
+    static struct space_slot slot;
+    struct core_notes notes = {0};
+    struct code code = {.path = ""};
+    unsigned inside = 0;
+    char size[OUTPUT_SHORT];
+    int stuck = 0, fd = opened >= 0 ? opened : core_open_file(path);
+    if (fd < 0)
+        return 1;
+    double start = now();
+    int result = core_stop(task, &threads, &stuck);
+    unsigned count = threads.count;
+    int64_t written = 0;
+    if (result == 0) {
+        result = core_choose(space, task, &memory);
+        if (result == 0) {
+            code = memory.code;
+            inside = count_inside(&code, &threads);
+            if (inside && core_read_slot(space, task, &slot) == 0 &&
+                core_add_code(&slot, &memory) == 0)
+                inside = 0;
+            core_note(space, task, &threads, &memory, &notes);
+            written = notes.failed ? -ENOMEM : core_write(fd, &memory, &notes);
+            core_forget(&memory);
+        }
+        int released = core_release(&threads);
+        result = result == 0 ? released : result;
+    }
+    double stopped = now() - start;
+    free(notes.bytes);
+    if (opened >= 0 && result == 0 && written < 0)
+        return core_cannot_write(path, (int)-written);
+    if (opened >= 0 && result != 0)
+        return explain(task, result, stuck);
+    if (result != 0) {
+        core_drop_file(fd);
+        return explain(task, result, stuck);
+    }
+    if (opened < 0 && core_finish_file(fd, path, written) != 0)
+        return 1;
+    printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
+           count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
+    say_code(&code, inside);
+    return 0;
+}
+
+static int dump(const struct ps_space *space, const struct ps_task *task,
+                const struct request *request)
+{
+    char path[32];
+    if (strcmp(task->state, "running") != 0 || task->pid <= 0) {
+        fprintf(
+            stderr,
+            "onespace core: task %d of the space of pid %d is not running in it (state: %s)%s\n",
+            task->id, space->root_pid, task->state,
+            strcmp(task->state, "executed") == 0 ? ": it is an ordinary process now, use gcore"
+                                                 : "");
+        return 1;
+    }
+    if (access_check("onespace core", task->pid) != 0)
+        return 1;
+    snprintf(path, sizeof(path), "core.%d", task->pid);
+    *request->task_pid = task->pid;
+    return write_core(space, task, request->file ? request->file : path, request->fd);
+}
+
+/* ---- Which task ---- */
+
+enum { HAS_ID = 1, HAS_PID = 2 };
+
+static int is_wanted(const struct ps_space *space, const struct request *request)
+{
+    return !request->space || strcmp(space->name, request->space) == 0 ||
+           atoi(request->space) == space->root_pid;
+}
+
+static int look_for_task(struct ps_space *space, void *context)
+{
+    const struct request *request = context;
+    int found = 0;
+    for (unsigned i = 0; i < space->task_count && is_wanted(space, request); i++) {
+        if (space->tasks[i].pid == request->number && !request->space)
+            found |= HAS_PID;
+        else if (space->tasks[i].id == request->number)
+            found |= HAS_ID;
+    }
+    return found;
+}
+
+static void count_space(const struct ps_key *key, int found, void *context)
+{
+    struct request *request = context;
+    if ((found & HAS_PID) || (found && request->by_pid == 0)) {
+        request->key = *key;
+        request->has_pid = found & HAS_PID;
+    }
+    request->by_pid += (found & HAS_PID) != 0;
+    request->by_id += (found & HAS_ID) != 0;
+}
+
+static int dump_in_space(struct ps_space *space, void *context)
+{
+    const struct request *request = context;
+    for (unsigned i = 0; i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        if ((request->has_pid ? task->pid : task->id) == request->number)
+            return dump(space, task, request) == 0 ? 0 : 1;
+    }
+    return 2;
+}
+
+static void dumped(const struct ps_key *key, int value, void *context)
+{
+    struct request *request = context;
+    (void)key;
+    request->status = value == 2 ? -1 : value;
+}
+
+/* The user of the space may have no right to write here: the file is this user's, opened before and
+ * named after. */
+static int dump_as_user(const struct ps_query *query, struct request *request)
+{
+    char path[32];
+    request->fd = core_open_file(request->file ? request->file : "core");
+    if (request->fd < 0)
+        return 1;
+    ps_each(query);
+    snprintf(path, sizeof(path), "core.%d", (int)*request->task_pid);
+    if (request->status == 0)
+        return core_finish_file(request->fd, request->file ? request->file : path, 0);
+    core_drop_file(request->fd);
+    return request->status;
+}
+
+static int run(struct request *request)
+{
+    struct ps_query query = {.context = request,
+                             .visit = look_for_task,
+                             .visited = count_space,
+                             .command = "onespace core"};
+    int count = ps_each(&query);
+    if (count < 0) {
+        ps_explain("onespace core", NULL, count);
+        return 1;
+    }
+    if (request->by_pid == 0 && request->by_id > 1) {
+        fprintf(stderr,
+                "onespace core: several spaces have a task %d: name the space with --space, or "
+                "give the task's process id (see `onespace ps`)\n",
+                request->number);
+        return 1;
+    }
+    if (request->by_pid + request->by_id == 0) {
+        if (access_check("onespace core", request->number) == 0)
+            fprintf(stderr,
+                    "onespace core: no task that you may look at has the id or the process id %d: "
+                    "see `onespace ps`\n",
+                    request->number);
+        return 1;
+    }
+    query.key = &request->key;
+    query.visit = dump_in_space;
+    query.visited = dumped;
+    request->task_pid = user_shared_number();
+    if (!request->task_pid)
+        return fprintf(stderr, "onespace core: out of memory\n"), 1;
+    request->status = request->fd = -1;
+    if (request->key.user == geteuid())
+        ps_each(&query);
+    else
+        request->status = dump_as_user(&query, request);
+    if (request->status < 0)
+        fprintf(stderr, "onespace core: task %d has ended meanwhile\n", request->number);
+    return request->status != 0;
+}
+
+/* The kernel starts a handler without standard output and error: what is opened next must not
+ * become one of these. */
+static void open_standard_streams(void)
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_WRONLY) < 0)
+            _exit(1);
+}
+
+int command_core(int argc, char **argv)
+{
+    enum { OPT_SPACE = 256, OPT_FROM, OPT_CRASHED, OPT_MAX };
+    static const struct option options[] = {{"space", required_argument, NULL, OPT_SPACE},
+                                            {"from", required_argument, NULL, OPT_FROM},
+                                            {"crashed", required_argument, NULL, OPT_CRASHED},
+                                            {"max-mib", required_argument, NULL, OPT_MAX},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    struct request request = {0};
+    struct core_from from = {.limit = UINT64_MAX, .most = UINT64_MAX};
+    char *end;
+    argv[0] = "onespace core";
+    open_standard_streams();
+    for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
+        if (option == 'h') {
+            help_print(stdout, core_help);
+            return 0;
+        }
+        if (option == OPT_SPACE)
+            request.space = optarg;
+        else if (option == OPT_FROM)
+            from.core = optarg;
+        else if (option == OPT_CRASHED || option == OPT_MAX) {
+            if ((option == OPT_MAX ? core_set_most : core_set_crashed)(&from, optarg) != 0)
+                return 2;
+        } else if (option == 'o')
+            request.file = optarg;
+        else
+            return fprintf(stderr, "Try `onespace core --help`.\n"), 2;
+    }
+    set_signals();
+    if (from.core && request.file && !request.space && argc == optind) {
+        from.file = request.file;
+        return core_from(&from);
+    }
+    if (from.core || from.is_crashed || from.most != UINT64_MAX) {
+        fprintf(stderr, "onespace core: --from needs -o, --crashed and --max-mib need --from, and "
+                        "nothing else goes with it. Try `onespace core --help`.\n");
+        return 2;
+    }
+    const char *word = argc - optind == 1 ? argv[optind] : "";
+    long number = strtol(word, &end, 10);
+    if (end == word || *end || number < 0 || number > INT_MAX) {
+        fprintf(stderr, "onespace core: give the id or the process id of one task. Try `onespace "
+                        "core --help`.\n");
+        return 2;
+    }
+    request.number = (int)number;
+    return run(&request);
+}

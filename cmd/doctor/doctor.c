@@ -1,0 +1,253 @@
+/* cmd/doctor/doctor.c: onespace doctor: checks this machine and says what to fix. */
+#include "cmd/doctor/doctor.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/lib/options.h"
+#include "cmd/lib/output.h"
+
+/* ---- Checks in a child process, and files ---- */
+
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Reads until the end of the pipe: 0 or -ETIMEDOUT. What does not fit is dropped. */
+static int read_answer(int in, char *answer, size_t size, long deadline)
+{
+    char rest[512];
+    size_t used = 0;
+    for (;;) {
+        struct pollfd wanted = {.fd = in, .events = POLLIN};
+        long left = deadline - now_ms();
+        int ready = left > 0 ? poll(&wanted, 1, (int)left) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return -ETIMEDOUT;
+        ssize_t count = used + 1 < size ? read(in, answer + used, size - 1 - used)
+                                        : read(in, rest, sizeof(rest));
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return 0;
+        if (used + 1 < size)
+            used += (size_t)count;
+        answer[used] = 0;
+    }
+}
+
+static void enter_child(int out, void (*function)(int, void *), void *context)
+{
+    struct rlimit no_core = {0, 0};
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    setpgid(0, 0); /* so that its own children can be killed with it */
+    setrlimit(RLIMIT_CORE, &no_core);
+    for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
+        dup2(nowhere, fd);
+    function(out, context);
+    _exit(0);
+}
+
+int doctor_child(void (*function)(int, void *), void *context, char *answer, size_t size,
+                 int timeout_ms)
+{
+    int ends[2], status;
+    answer[0] = 0;
+    fflush(NULL);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    pid_t child = fork();
+    if (child < 0) {
+        int error = errno;
+        close(ends[0]);
+        close(ends[1]);
+        return -error;
+    }
+    if (child == 0)
+        enter_child(ends[1], function, context);
+    setpgid(child, child); /* in both processes: either may be first */
+    close(ends[1]);
+    int result = read_answer(ends[0], answer, size, now_ms() + timeout_ms);
+    close(ends[0]);
+    if (result < 0)
+        kill(-child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return result < 0 ? result : status;
+}
+
+static void run_command(int out, void *context)
+{
+    char *const *argv = context;
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    execvp(argv[0], argv);
+    _exit(127);
+}
+
+int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms)
+{
+    return doctor_child(run_command, (void *)argv, output, size, timeout_ms);
+}
+
+int doctor_read(const char *path, char *text, size_t size)
+{
+    text[0] = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    ssize_t length = read(fd, text, size - 1);
+    int error = errno;
+    close(fd);
+    if (length < 0)
+        return -error;
+    text[length] = 0;
+    text[strcspn(text, "\n")] = 0;
+    return 0;
+}
+
+/* ---- The report ---- */
+
+const char doctor_help[] =
+    "usage: onespace doctor [--json] [--ranks N]\n"
+    "\n"
+    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the "
+    "current directory's file system, makes a few tasks, and says what is good, what could be "
+    "better and what is wrong, with the fix. Changes nothing.\n"
+    "\n"
+    "      --json  an array of {status, subject, finding, fix}, for programs\n"
+    "      --ranks N  only whether N ranks of a job fit on this node, and what to raise if they do "
+    "not\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0 when nothing is wrong, 1 when something is, 2 wrong usage.\n";
+
+enum { SUBJECT_AT = 9, FINDING_AT = 28 };
+
+static const char *const status_names[] = {"good", "warning", "wrong"};
+static struct output_json json = {NULL, 0, 0};
+static unsigned width, counts[3];
+
+static void write_line(enum doctor_status status, const char *subject, const char *finding,
+                       const char *fix)
+{
+    json_open(&json, NULL, '{');
+    json_text(&json, "status", status_names[status]);
+    json_text(&json, "subject", subject);
+    json_text(&json, "finding", finding);
+    json_text(&json, "fix", fix);
+    json_close(&json, '}');
+}
+
+/* "; " and the fix as the rest of a sentence: without its capital, unless it starts with a name,
+ * and without its full stop. */
+static void append_fix(char *text, size_t size, const char *fix)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "; %s", fix);
+    char *first = text + length + 2, *last = text + strlen(text) - 1;
+    if (length + 3 < size && islower((unsigned char)first[1]) && strncmp(fix, "Linux", 5) != 0)
+        *first = (char)tolower((unsigned char)*first);
+    if (*last == '.')
+        *last = 0;
+}
+
+void doctor_say(enum doctor_status status, const char *subject, const char *fix,
+                const char *finding, ...)
+{
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, finding);
+    vsnprintf(text, sizeof(text), finding, arguments);
+    va_end(arguments);
+    counts[status]++;
+    if (json.out) {
+        write_line(status, subject, text, fix);
+        return;
+    }
+    if (fix)
+        append_fix(text, sizeof(text), fix);
+    printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
+    output_wrapped(stdout, width, FINDING_AT, FINDING_AT, output_clean(text));
+    putchar('\n');
+    fflush(stdout); /* some of the next checks take a while */
+}
+
+/* A number of ranks, or 0. */
+static unsigned ranks_from(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits < 7 && !text[digits] ? (unsigned)atoi(text) : 0;
+}
+
+static void look_at_all(void)
+{
+    static void (*const parts[])(void) = {
+        doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
+        doctor_trial,  doctor_xpmem,  doctor_mpi,    doctor_storage, doctor_settings};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        parts[i]();
+}
+
+static int report(unsigned ranks)
+{
+    width = output_width(stdout);
+    if (json.out)
+        json_open(&json, NULL, '[');
+    if (ranks)
+        doctor_ranks(ranks);
+    else
+        look_at_all();
+    if (json.out)
+        json_close(&json, ']');
+    else
+        printf("\n%u good, %u to look at, %u wrong\n", counts[DOCTOR_GOOD], counts[DOCTOR_WARNING],
+               counts[DOCTOR_WRONG]);
+    return counts[DOCTOR_WRONG] ? 1 : 0;
+}
+
+int command_doctor(int argc, char **argv)
+{
+    enum { OPT_JSON = 256, OPT_RANKS };
+    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
+                                            {"ranks", required_argument, NULL, OPT_RANKS},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    unsigned ranks = 0;
+    argv[0] = "onespace doctor";
+    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
+        if (option == 'h') {
+            help_print(stdout, doctor_help);
+            return 0;
+        } else if (option == OPT_JSON) {
+            json.out = stdout;
+        } else if (option == OPT_RANKS && (ranks = ranks_from(optarg)) == 0) {
+            fprintf(stderr, "onespace doctor: --ranks %s: not a number of ranks\n", optarg);
+            return 2;
+        } else if (option != OPT_RANKS) {
+            fprintf(stderr, "Try `onespace doctor --help`.\n");
+            return 2;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "onespace doctor: takes no argument. Try `onespace doctor --help`.\n");
+        return 2;
+    }
+    return report(ranks);
+}

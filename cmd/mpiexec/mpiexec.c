@@ -1,0 +1,576 @@
+/* cmd/mpiexec/mpiexec.c: onespace mpiexec: executes a launcher's command line with `onespace run`
+ * before each program, so that signals, output and exit status are the launcher's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/doctor/doctor.h"
+#include "cmd/lib/options.h"
+#include "cmd/mpiexec/mpiexec.h"
+#include "cmd/run/run.h"
+#include "spawn/spawn.h"
+
+/* ---- The MPI library that a program needs ----
+ *
+ * The program's own dynamic linker tells which file that is, with all effects of RUNPATH and
+ * LD_LIBRARY_PATH, without running the program. */
+
+enum { LIST_TIMEOUT_MS = 5000 };
+
+/* Names of libraries with MPI_Init in them, up to a ".", and whose launchers start their ranks. */
+static const struct {
+    const char *name;
+    enum mpi_family family;
+} libraries[] = {
+    {"libmpi.so.12", MPI_FAMILY_HYDRA}, /* the common binary interface of MPICH and others */
+    {"libmpich.so", MPI_FAMILY_HYDRA},
+    {"libmpi_abi.so", MPI_FAMILY_UNKNOWN},
+    {"libmpi.so", MPI_FAMILY_OPENMPI},
+};
+
+static int is_name(const char *name, size_t length, const char *wanted)
+{
+    size_t size = strlen(wanted);
+    return length >= size && strncmp(name, wanted, size) == 0 &&
+           (length == size || name[size] == '.');
+}
+
+/* One line of the list: "\tNAME => PATH (0xADDRESS)". 1 when it is an MPI library. */
+static int read_line(const char *line, struct mpiexec_library *library)
+{
+    const char *name = line + strspn(line, " \t"), *arrow = strstr(name, " => ");
+    size_t length = strcspn(name, " ");
+    if (!arrow || arrow[4] != '/')
+        return 0;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+        if (is_name(name, length, libraries[i].name)) {
+            const char *end = strstr(arrow + 4, " (0x");
+            snprintf(library->path, sizeof(library->path), "%.*s",
+                     end ? (int)(end - arrow - 4) : (int)strlen(arrow + 4), arrow + 4);
+            library->family = libraries[i].family;
+            return 1;
+        }
+    return 0;
+}
+
+static void ask_linker(const struct elf_program *program, struct mpiexec_library *library)
+{
+    static char list[1 << 18];
+    char *argv[] = {(char *)program->interpreter_path, "--list", (char *)program->path, NULL};
+    char *save;
+    if (doctor_command(argv, list, sizeof(list), LIST_TIMEOUT_MS) != 0)
+        return;
+    for (char *line = strtok_r(list, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (read_line(line, library))
+            return;
+}
+
+static int is_program(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+void mpiexec_name_command(const char *name, char command[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    char candidate[PATH_MAX];
+    command[0] = 0;
+    if (strchr(name, '/')) {
+        snprintf(command, PATH_MAX, "%s", name);
+        return;
+    }
+    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        int size = snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)length, at, name);
+        if (length && size < PATH_MAX && is_program(candidate)) {
+            memcpy(command, candidate, (size_t)size + 1);
+            return;
+        }
+        at += length;
+    }
+}
+
+int mpiexec_library(const char *program, struct mpiexec_library *library, char *message, int size)
+{
+    static struct elf_program found;
+    struct elf_problem problem;
+    char *argv[] = {(char *)program, NULL};
+    *library = (struct mpiexec_library){.family = MPI_FAMILY_UNKNOWN};
+    int status = resolve_program(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
+    if (status == -ENOEXEC) {
+        snprintf(message, (size_t)size, "%s: %s: %s", program, problem.reason, problem.fix);
+        return status;
+    }
+    if (status < 0)
+        return 0;
+    mpiexec_name_command(found.argv[0], library->command);
+    if (!found.requested_path[0] && found.interpreter_path[0])
+        ask_linker(&found, library);
+    elf_program_free(&found);
+    return 0;
+}
+
+/* ---- The launcher that starts the ranks of a program ---- */
+
+static const char *const names[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi",
+                                    "mpiexec",       "mpirun",        NULL};
+/* For a program that names no MPI library: what the user means by these. */
+static const char *const plain_names[] = {"mpiexec", "mpirun", NULL};
+
+/* Whether the file is a launcher that starts ranks of this family; MPI_FAMILY_UNKNOWN: of any. */
+static int try_file(const char *path, enum mpi_family wanted, struct mpiexec_launcher *launcher)
+{
+    if (access(path, X_OK) != 0 || mpi_ask_launcher(path, &launcher->family, launcher->kind) != 0)
+        return 0;
+    if (wanted != MPI_FAMILY_UNKNOWN && launcher->family != wanted)
+        return 0;
+    snprintf(launcher->path, sizeof(launcher->path), "%s", path);
+    return 1;
+}
+
+static int try_directory(const char *directory, int length, const char *const candidates[],
+                         enum mpi_family wanted, struct mpiexec_launcher *launcher)
+{
+    char path[PATH_MAX];
+    for (size_t i = 0; candidates[i]; i++)
+        if (snprintf(path, sizeof(path), "%.*s/%s", length, directory, candidates[i]) <
+                (int)sizeof(path) &&
+            try_file(path, wanted, launcher))
+            return 1;
+    return 0;
+}
+
+static int try_path(const char *const candidates[], enum mpi_family wanted,
+                    struct mpiexec_launcher *launcher)
+{
+    const char *path = getenv("PATH");
+    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        if (length && try_directory(at, (int)length, candidates, wanted, launcher))
+            return 1;
+        at += length;
+    }
+    return 0;
+}
+
+/* Whether only root and this user decide what the path names: theirs are the file and all
+ * directories above, and no other user may write there. In a directory with the sticky bit, such as
+ * /tmp, other users cannot replace what is below, but the prefix and its bin must not be such. */
+static int is_ours_alone(const char *path)
+{
+    char *real = realpath(path, NULL);
+    struct stat status;
+    int is_safe = real != NULL;
+    for (unsigned above = 0; is_safe && *real; above++) {
+        is_safe = stat(real, &status) == 0 && (status.st_uid == 0 || status.st_uid == geteuid()) &&
+                  (!(status.st_mode & S_IWOTH) || (above > 2 && (status.st_mode & S_ISVTX)));
+        *strrchr(real, '/') = 0;
+    }
+    free(real);
+    return is_safe;
+}
+
+/* PREFIX/lib/libmpi.so.12, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40, …: PREFIX/bin. The
+ * candidates are executed to learn of what kind they are. */
+static int try_above(const char *library, enum mpi_family wanted, struct mpiexec_launcher *launcher)
+{
+    char *real = realpath(library, NULL), path[PATH_MAX];
+    int found = 0;
+    for (char *slash; real && !found && (slash = strrchr(real, '/')); *slash = 0) {
+        const char *name = slash + 1;
+        if (strcmp(name, "lib") != 0 && strcmp(name, "lib64") != 0)
+            continue;
+        for (size_t i = 0; names[i] && !found; i++)
+            found = snprintf(path, sizeof(path), "%.*s/bin/%s", (int)(slash - real), real,
+                             names[i]) < (int)sizeof(path) &&
+                    is_ours_alone(path) && try_file(path, wanted, launcher);
+    }
+    free(real);
+    return found;
+}
+
+int mpiexec_named(const char *name, struct mpiexec_launcher *launcher, char *message, int size)
+{
+    const char *const only[] = {name, NULL};
+    *launcher = (struct mpiexec_launcher){.is_guess = 0};
+    if (strchr(name, '/') ? try_file(name, MPI_FAMILY_UNKNOWN, launcher)
+                          : try_path(only, MPI_FAMILY_UNKNOWN, launcher))
+        return 0;
+    if (launcher->kind[0])
+        snprintf(message, (size_t)size, "--launcher %s: %s --version fails: %s", name, name,
+                 launcher->kind);
+    else
+        snprintf(message, (size_t)size,
+                 "--launcher %s: there is no such program that answers to --version", name);
+    return -ENOENT;
+}
+
+/* Whether the directory is bin of a Python environment, whose packages belong together. */
+static int is_environment(const char *directory, int length)
+{
+    static const char *const marks[] = {"../pyvenv.cfg", "../conda-meta"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (snprintf(path, sizeof(path), "%.*s/%s", length, directory, marks[i]) <
+                (int)sizeof(path) &&
+            access(path, F_OK) == 0)
+            return 1;
+    return 0;
+}
+
+static int guess(const struct mpiexec_library *library, struct mpiexec_launcher *launcher)
+{
+    const char *directory = library->command, *slash = strrchr(directory, '/');
+    int length = slash ? (int)(slash - directory) : 0;
+    launcher->is_guess = 1;
+    return (slash && is_environment(directory, length) &&
+            try_directory(directory, length, plain_names, MPI_FAMILY_UNKNOWN, launcher)) ||
+           try_path(plain_names, MPI_FAMILY_UNKNOWN, launcher);
+}
+
+int mpiexec_choose(const struct mpiexec_library *library, struct mpiexec_launcher *launcher,
+                   char *message, int size)
+{
+    *launcher = (struct mpiexec_launcher){.is_guess = 0};
+    if (!library->path[0]) {
+        if (guess(library, launcher))
+            return 0;
+        snprintf(message, (size_t)size,
+                 "there is no mpiexec in PATH: name the launcher of your MPI with --launcher");
+        return -ENOENT;
+    }
+    if (try_above(library->path, library->family, launcher) ||
+        try_path(names, library->family, launcher))
+        return 0;
+    snprintf(message, (size_t)size,
+             "no launcher of %.1024s is beside it or in PATH: name it with --launcher",
+             library->path);
+    return -ENOENT;
+}
+
+/* ---- The command ---- */
+
+const char mpiexec_help[] =
+    "usage: onespace mpiexec [--launcher PATH] [--onespace OPTIONS] [--print]\n"
+    "           [LAUNCHER-OPTION...] [--] PROGRAM [ARGUMENT...]\n"
+    "           [: [LAUNCHER-OPTION...] [--] PROGRAM [ARGUMENT...]]...\n"
+    "\n"
+    "Starts MPI ranks as tasks: calls the launcher of the program's own MPI with `onespace run` "
+    "before each program, and all else as it is given. These options come first; those after them "
+    "are the launcher's:\n"
+    "\n"
+    "      --launcher PATH  this launcher, instead of the one of the libmpi that the program "
+    "needs\n"
+    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\"\n"
+    "      --print  print the launcher's command line and run nothing; without a program, the "
+    "words "
+    "that stand before each\n"
+    "  -h, --help\n"
+    "\n"
+    "An option of the launcher that is not known here needs -- before the program.\n"
+    "Exit status: the launcher's; 2 wrong usage; 126 the program cannot be a task; 127 there is no "
+    "launcher.\n";
+
+struct request {
+    char *launcher;    /* named by the user, or NULL */
+    char *run_options; /* of onespace run, or NULL */
+    int is_printed;
+    int argc; /* of the launcher's options, and the programs */
+    char **argv;
+};
+
+enum { RUN_WORDS_MAX = 64 };
+
+static int complain(int status, const char *message)
+{
+    fprintf(stderr, "onespace mpiexec: %s\n", message);
+    return status;
+}
+
+/* ---- Options ---- */
+
+/* If argv[*at] is this option, with its value in the same or in the next word: steps over it. 1, 0
+ * when it is another, or -1 with a message. */
+static int read_option(char **argv, int *at, const char *name, char **value)
+{
+    size_t length = strlen(name);
+    char *word = argv[*at];
+    if (strncmp(word, name, length) != 0 || (word[length] && (!value || word[length] != '=')))
+        return 0;
+    if (value && !word[length] && !argv[*at + 1]) {
+        fprintf(stderr, "onespace mpiexec: %s needs an argument\n", name);
+        return -1;
+    }
+    if (value)
+        *value = word[length] ? word + length + 1 : argv[++*at];
+    ++*at;
+    return 1;
+}
+
+static int parse(int argc, char **argv, struct request *request)
+{
+    int at = 1, status = 1;
+    while (status == 1 && at < argc) {
+        if (strcmp(argv[at], "-h") == 0 || strcmp(argv[at], "--help") == 0) {
+            help_print(stdout, mpiexec_help);
+            exit(0);
+        }
+        status = read_option(argv, &at, "--launcher", &request->launcher);
+        if (status == 0)
+            status = read_option(argv, &at, "--onespace", &request->run_options);
+        if (status == 0)
+            request->is_printed |= (status = read_option(argv, &at, "--print", NULL));
+    }
+    request->argc = argc - at;
+    request->argv = argv + at;
+    return status < 0 ? -1 : 0;
+}
+
+/* The words of --onespace after "onespace run". Their count, or -1 with a message: a wrong option
+ * is said once here, not by each rank. */
+static int read_run_options(struct request *request, char *words[RUN_WORDS_MAX])
+{
+    static struct run_options run;
+    static char name[] = "run", program[] = "program";
+    char *copy[RUN_WORDS_MAX + 3], *save;
+    int count = 0;
+    char *word = request->run_options ? strtok_r(request->run_options, " \t", &save) : NULL;
+    for (; word; word = strtok_r(NULL, " \t", &save)) {
+        if (count == RUN_WORDS_MAX)
+            return complain(-1, "--onespace has too many options");
+        words[count++] = word;
+    }
+    copy[0] = name;
+    memcpy(copy + 1, words, (size_t)count * sizeof(*words));
+    copy[1 + count] = program;
+    copy[2 + count] = NULL;
+    if (run_parse(2 + count, copy, &run) < 0)
+        return -1;
+    if (run.segments[0].argv != copy + 1 + count || run.segment_count > 1)
+        return complain(-1, "--onespace takes options of onespace run alone, without a program");
+    if (run.count_given)
+        return complain(-1, "-n in --onespace: give the launcher the count instead");
+    return count;
+}
+
+/* ---- The launcher ---- */
+
+static int is_started_already(const struct request *request, const struct mpiexec_part *part)
+{
+    const char *program = request->argv[part->program], *slash = strrchr(program, '/');
+    return strcmp(slash ? slash + 1 : program, "onespace") == 0 && part->program + 1 < part->end &&
+           strcmp(request->argv[part->program + 1], "run") == 0;
+}
+
+/* Options are read as Hydra's and as Open MPI's: right is what leads to a program of that MPI. Else
+ * a program that needs an MPI counts, then one that needs none. 0, or an exit status. */
+static int find_library(const struct request *request, struct mpiexec_words *words,
+                        struct mpiexec_library *library)
+{
+    static const enum mpi_family families[] = {MPI_FAMILY_HYDRA, MPI_FAMILY_OPENMPI};
+    struct mpiexec_library found;
+    char message[2048];
+    int best = 0;
+    for (int i = 0; i < 2 && best < 3; i++) {
+        if (mpiexec_split(families[i], request->argc, request->argv, words) < 0)
+            continue;
+        const char *program = request->argv[words->parts[0].program];
+        int status = mpiexec_library(program, &found, message, sizeof(message));
+        if (status < 0)
+            return complain(126, message);
+        int is_right =
+            found.path[0] && (found.family == MPI_FAMILY_UNKNOWN || found.family == families[i]);
+        int rank = is_right ? 3 : found.path[0] ? 2 : 1;
+        if (rank > best)
+            *library = found;
+        best = rank > best ? rank : best;
+    }
+    return 0;
+}
+
+static int find_launcher(const struct request *request, struct mpiexec_words *words,
+                         struct mpiexec_launcher *launcher)
+{
+    static struct mpiexec_library library;
+    char message[PATH_MAX + 256];
+    if (request->launcher) {
+        if (mpiexec_named(request->launcher, launcher, message, sizeof(message)) < 0)
+            return complain(127, message);
+        return 0;
+    }
+    int status = find_library(request, words, &library);
+    if (status)
+        return status;
+    if (mpiexec_choose(&library, launcher, message, sizeof(message)) < 0)
+        return complain(127, message);
+    return 0;
+}
+
+/* ---- The command line ---- */
+
+static void print_quoted(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_./:=,+@%^-";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void print_all(char *const *words)
+{
+    for (int i = 0; words[i]; i++) {
+        if (i)
+            putchar(' ');
+        print_quoted(words[i]);
+    }
+    putchar('\n');
+}
+
+static int is_option(const char *word, const char *name)
+{
+    size_t dashes = strspn(word, "-");
+    return dashes && strcmp(word + dashes, name) == 0;
+}
+
+/* Whether an option of the launcher says where programs are looked for: -genv PATH DIRECTORY…,
+ * -x PATH=DIRECTORY…, --path DIRECTORY…; -x PATH passes on what is in PATH here. */
+static int options_set_path(const struct request *request, const struct mpiexec_words *words)
+{
+    char *const *argv = request->argv;
+    for (int p = 0; p < words->count; p++)
+        for (int at = words->parts[p].start; at < words->parts[p].program; at++)
+            if (strncmp(argv[at], "PATH=", 5) == 0 || is_option(argv[at], "path") ||
+                (strcmp(argv[at], "PATH") == 0 && at > 0 &&
+                 (is_option(argv[at - 1], "env") || is_option(argv[at - 1], "genv"))))
+                return 1;
+    return 0;
+}
+
+/* The program as `onespace run` gets it. One that PATH has gets its full path: what the launcher
+ * makes of PATH is not what the user sees. Open MPI, called by its full path, puts its own
+ * directory first, and with it the system's python3 before a virtual environment's. */
+static char *program_word(const struct request *request, const struct mpiexec_words *words, int at)
+{
+    char path[PATH_MAX];
+    if (strchr(request->argv[at], '/') || options_set_path(request, words))
+        return request->argv[at];
+    mpiexec_name_command(request->argv[at], path);
+    char *found =
+        path[0] == '/' ? strdup(path) : NULL; /* kept: this process becomes the launcher */
+    return found ? found : request->argv[at];
+}
+
+static char **compose(const struct request *request, const struct mpiexec_words *words,
+                      const struct mpiexec_launcher *launcher, char *self, char **run,
+                      int run_count)
+{
+    size_t room = (size_t)request->argc + 2 + (size_t)words->count * (size_t)(run_count + 3);
+    char **line = calloc(room, sizeof(*line));
+    int count = 0;
+    if (!line)
+        return NULL;
+    line[count++] = (char *)launcher->path;
+    for (int p = 0; p < words->count; p++) {
+        const struct mpiexec_part *part = &words->parts[p];
+        int is_started = is_started_already(request, part);
+        if (p > 0)
+            line[count++] = ":";
+        for (int at = part->start; at < part->end; at++) {
+            if (at == part->separator)
+                continue;
+            if (at == part->program && !is_started) {
+                line[count++] = self;
+                line[count++] = "run";
+                memcpy(line + count, run, (size_t)run_count * sizeof(*run));
+                count += run_count;
+                line[count++] = program_word(request, words, at);
+                continue;
+            }
+            line[count++] = request->argv[at];
+        }
+    }
+    return line;
+}
+
+static void say_guess(const struct request *request, const struct mpiexec_words *words,
+                      const struct mpiexec_launcher *launcher)
+{
+    fprintf(
+        stderr,
+        "onespace mpiexec: %s does not say which MPI it uses: calling %s (%s); --launcher names "
+        "another\n",
+        request->argv[words->parts[0].program], launcher->path, launcher->kind);
+}
+
+/* For what starts ranks without this command: a fork agent, Slurm's plug-in. */
+static int print_prefix(char *self, char **run, int run_count)
+{
+    char *line[RUN_WORDS_MAX + 3] = {self, "run"};
+    memcpy(line + 2, run, (size_t)run_count * sizeof(*run));
+    print_all(line);
+    return 0;
+}
+
+static int run_command(struct request *request)
+{
+    static struct mpiexec_words words;
+    static struct mpiexec_launcher launcher;
+    static char self[PATH_MAX];
+    char *run[RUN_WORDS_MAX], message[PATH_MAX + 1024];
+    int run_count = read_run_options(request, run);
+    if (run_count < 0)
+        return 2;
+    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (size <= 0)
+        return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
+    if (request->argc == 0)
+        return print_prefix(self, run, run_count);
+    int status = find_launcher(request, &words, &launcher);
+    if (status)
+        return status;
+    if (mpiexec_split(launcher.family, request->argc, request->argv, &words) < 0) {
+        snprintf(message, sizeof(message), "%s (%s): %s", launcher.path, launcher.kind,
+                 words.problem);
+        return complain(2, message);
+    }
+    if (launcher.is_guess)
+        say_guess(request, &words, &launcher);
+    char **line = compose(request, &words, &launcher, self, run, run_count);
+    if (!line)
+        return complain(EXIT_FAILURE, strerror(ENOMEM));
+    if (request->is_printed) {
+        print_all(line);
+        free(line);
+        return 0;
+    }
+    execv(launcher.path, line);
+    snprintf(message, sizeof(message), "%s: %s", launcher.path, strerror(errno));
+    free(line);
+    return complain(127, message);
+}
+
+int command_mpiexec(int argc, char **argv)
+{
+    struct request request = {.argc = 0};
+    if (parse(argc, argv, &request) < 0)
+        return 2;
+    if (request.argc == 0 && !request.is_printed) {
+        complain(2, "no program given. Try `onespace mpiexec --help`.");
+        return 2;
+    }
+    return run_command(&request);
+}

@@ -1,0 +1,479 @@
+/* src/launch/connect.c: finds or starts the host of a named space.
+ *
+ * The host listens on a socket with the name of the space, in a directory that is the user's alone.
+ * A lock on that directory orders the start and the end of hosts. */
+#include "launch/launch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/raw.h"
+#include "base/futex.h"
+#include "launch/identity.h"
+#include "launch/protocol.h"
+
+/* ---- The directory ----
+ *
+ * Without XDG_RUNTIME_DIR, another user may have made /tmp/onespace-UID first, and only that user
+ * may remove it from a sticky /tmp. Then the directory is /tmp/onespace-UID.TIME, whose name cannot
+ * be known beforehand. Processes of the user that start at the same time agree on one without a
+ * lock, which others could hold:
+ *
+ * - TIME is that of the attempt. An attempt that takes longer than MAKE_MS is undone and repeated.
+ * - The directory of the earliest attempt counts, but not before SETTLE_MS after it: by then each
+ *   earlier attempt has succeeded or is undone.
+ *
+ * Such a directory is used until the last host removes it, even if /tmp/onespace-UID becomes free.
+ */
+
+enum { MAKE_MS = 50, SETTLE_MS = 100, MAKE_TRIES = 100, TIME_DIGITS = 16 };
+
+#define TMP    "/tmp"
+#define PREFIX "onespace-"
+
+static int is_private(const struct stat *status)
+{
+    return S_ISDIR(status->st_mode) && status->st_uid == geteuid() && (status->st_mode & 077) == 0;
+}
+
+/* 0: it is a directory that only this user can use. -EACCES: it is another user's. -EPERM: it is
+ * this user's, but something else. Or another -errno. */
+static int check(const char *path)
+{
+    struct stat status;
+    if (lstat(path, &status) != 0)
+        return -errno;
+    return is_private(&status) ? 0 : status.st_uid != geteuid() ? -EACCES : -EPERM;
+}
+
+/* Whether the user has a directory for such things, which others cannot write to. */
+static int is_given(char *path, size_t size)
+{
+    const char *given = getenv("XDG_RUNTIME_DIR");
+    int is_usable = given && given[0] == '/' && check(given) == 0 && strlen(given) < 48;
+    if (is_usable)
+        snprintf(path, size, "%s/onespace", given);
+    else
+        snprintf(path, size, TMP "/" PREFIX "%u", (unsigned)geteuid());
+    return is_usable;
+}
+
+static void name_timed(char *path, size_t size, uint64_t time_ns)
+{
+    snprintf(path, size, TMP "/" PREFIX "%u.%0*" PRIx64, (unsigned)geteuid(), TIME_DIGITS, time_ns);
+}
+
+/* The earliest of this user's directories with a time: 0, or -ENOENT. */
+static int find_timed(char *path, size_t size, uint64_t *time_ns)
+{
+    char prefix[32], candidate[64];
+    int length = snprintf(prefix, sizeof(prefix), PREFIX "%u.", (unsigned)geteuid());
+    DIR *list = opendir(TMP);
+    *time_ns = UINT64_MAX;
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        char *end;
+        if (strncmp(entry->d_name, prefix, (size_t)length) != 0)
+            continue;
+        uint64_t its = strtoull(entry->d_name + length, &end, 16);
+        name_timed(candidate, sizeof(candidate), its);
+        if (!*end && its < *time_ns && check(candidate) == 0)
+            *time_ns = its;
+    }
+    if (list)
+        closedir(list);
+    if (*time_ns == UINT64_MAX)
+        return -ENOENT;
+    name_timed(path, size, *time_ns);
+    return 0;
+}
+
+/* 0 or -errno; *made_ns is the time of a directory that this process has made, or 0. */
+static int make_timed(uint64_t *made_ns)
+{
+    char path[64];
+    uint64_t begin = futex_now_ns();
+    name_timed(path, sizeof(path), begin);
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST ? 0 : -errno;
+    if (futex_now_ns() - begin > MAKE_MS * UINT64_C(1000000))
+        rmdir(path);
+    else
+        *made_ns = begin;
+    return 0;
+}
+
+static int open_timed(char *path, size_t size)
+{
+    static const struct timespec settle = {.tv_nsec = SETTLE_MS * 1000000};
+    uint64_t first, again, made = 0;
+    char own[64];
+    int result = -EAGAIN;
+    for (int tries = 0; tries < MAKE_TRIES && result == -EAGAIN; tries++) {
+        int error = 0;
+        if (find_timed(path, size, &first) < 0) {
+            error = make_timed(&made);
+            result = error < 0 ? error : -EAGAIN;
+            continue;
+        }
+        if (futex_now_ns() - first < SETTLE_MS * UINT64_C(1000000))
+            nanosleep(&settle, NULL);
+        if (find_timed(path, size, &again) == 0 && again == first)
+            result = 0;
+    }
+    name_timed(own, sizeof(own), made);
+    if (made && (result < 0 || made != first))
+        rmdir(own);
+    return result;
+}
+
+int runtime_dir_find(char *path, size_t size)
+{
+    uint64_t time_ns;
+    int is_usable = is_given(path, size), result = check(path);
+    return result == 0 || is_usable ? result : find_timed(path, size, &time_ns);
+}
+
+int runtime_dir_open(char *path, size_t size, char *message, size_t message_size)
+{
+    char other[64];
+    int result = runtime_dir_find(path, size);
+    if (result == 0)
+        return 0;
+    int is_usable = is_given(path, size);
+    int error = mkdir(path, 0700) == 0 ? 0 : errno;
+    result = check(path);
+    if (result == 0)
+        return 0;
+    if (result == -EACCES && !is_usable) {
+        error = -open_timed(other, sizeof(other));
+        if (error == 0)
+            snprintf(path, size, "%s", other);
+        else
+            snprintf(message, message_size,
+                     "%s is another user's, and no other directory can be made in " TMP
+                     ": %s" RUNTIME_DIR_FIX,
+                     path, strerror(error));
+        return error == 0 ? 0 : -EPERM;
+    }
+    if (result != -ENOENT) {
+        snprintf(
+            message, message_size,
+            "%s is not a directory that only you can use: remove it, or set XDG_RUNTIME_DIR to a "
+            "directory of yours with mode 0700",
+            path);
+        return -EPERM;
+    }
+    snprintf(message, message_size, "cannot make %s: %s" RUNTIME_DIR_FIX, path, strerror(error));
+    return error == 0 || error == EEXIST ? -ESTALE : -error;
+}
+
+int runtime_dir_lock(const char *path)
+{
+    struct stat opened, named;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    while (flock(fd, LOCK_EX) != 0) {
+        if (errno == EINTR)
+            continue;
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    if (fstat(fd, &opened) != 0 || stat(path, &named) != 0 || opened.st_dev != named.st_dev ||
+        opened.st_ino != named.st_ino) {
+        close(fd);
+        return -ESTALE;
+    }
+    if (opened.st_uid != geteuid()) {
+        close(fd);
+        return -EPERM;
+    }
+    return fd;
+}
+
+/* ---- Sockets ---- */
+
+/* find or start the host of a named space. */
+
+enum { CONNECT_TRIES = 200, START_TRIES = 5, BACKLOG = 1024, HOST_LISTENER = 3, HOST_REPORT };
+
+static void socket_address(struct sockaddr_un *address, const char *directory, const char *name)
+{
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    snprintf(address->sun_path, sizeof(address->sun_path), "%.56s/%.50s", directory, name);
+}
+
+static int try_connect(const char *directory, const char *name)
+{
+    struct sockaddr_un address;
+    socket_address(&address, directory, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    int result;
+    do
+        result = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd : -errno;
+    while (result == -EINTR);
+    struct peer peer;
+    if (result == fd && peer_identify(fd, &peer) < 0)
+        result = -EPERM;
+    if (result < 0)
+        close(fd);
+    return result;
+}
+
+void runtime_dir_remove_dead_sockets(const char *directory)
+{
+    DIR *list = opendir(directory);
+    for (struct dirent *entry; list && (entry = readdir(list));) {
+        int fd = entry->d_name[0] == '.' ? -1 : try_connect(directory, entry->d_name);
+        struct sockaddr_un address;
+        if (fd >= 0)
+            close(fd);
+        if (fd != -ECONNREFUSED)
+            continue;
+        socket_address(&address, directory, entry->d_name);
+        unlink(address.sun_path);
+    }
+    if (list)
+        closedir(list);
+    rmdir(directory); /* when no host needs it */
+}
+
+static int listen_at(const char *directory, const char *name)
+{
+    struct sockaddr_un address;
+    socket_address(&address, directory, name);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    unlink(address.sun_path); /* of a host that was killed: we hold the lock, and none answers */
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, BACKLOG) != 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+/* Needs no descriptor: there may be none left. */
+static void withdraw(const char *directory, const char *name)
+{
+    struct sockaddr_un address;
+    socket_address(&address, directory, name);
+    unlink(address.sun_path);
+    rmdir(directory); /* when no host needs it */
+}
+
+struct plan {
+    const char *directory, *name;
+    int expected, launcher;
+    int listener; /* of the host, once it is there */
+    int report;   /* closed by exec; else the error is written to it */
+};
+
+/* Closes everything but the listener and the report; 0 to 2 lead nowhere. 0, or -1 with these in
+ * place. */
+static int set_descriptors(const struct plan *plan)
+{
+    int listener = fcntl(plan->listener, F_DUPFD, HOST_REPORT + 1);
+    int report = fcntl(plan->report, F_DUPFD, HOST_REPORT + 1);
+    if (listener < 0 || report < 0)
+        return -1;
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0)
+        return -1;
+    for (int fd = 0; fd < 3; fd++)
+        dup2(null, fd);
+    const char *log = getenv("ONESPACE_HOST_LOG"); /* for troubleshooting */
+    int file = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
+    if (file >= 0)
+        dup2(file, 2);
+    dup2(listener, HOST_LISTENER);
+    dup3(report, HOST_REPORT, O_CLOEXEC);
+    descriptors_close_range(HOST_REPORT + 1, ~0u);
+    return 0;
+}
+
+/* Executes again: a forked copy of the shim would start with the shim's memory and threads. */
+static void execute_host(const struct plan *plan)
+{
+    char count[16], pid[16];
+    snprintf(count, sizeof(count), "%d", plan->expected);
+    snprintf(pid, sizeof(pid), "%d", plan->launcher);
+    execl("/proc/self/exe", "onespace-host", "host", plan->directory, plan->name, count, pid,
+          (char *)NULL);
+}
+
+/* Listens before it executes, so that the shim can connect when it has. The shim's lock is shared
+ * until then. Returns an error number. */
+static int listen_and_execute(struct plan *plan)
+{
+    plan->listener = listen_at(plan->directory, plan->name);
+    if (plan->listener < 0)
+        return -plan->listener;
+    if (set_descriptors(plan) == 0) {
+        plan->report = HOST_REPORT;
+        execute_host(plan);
+    }
+    int error = errno;
+    withdraw(plan->directory, plan->name);
+    return error;
+}
+
+/* A launcher whose ranks stay in its session, as mpirun's do, has its tasks there as well: with
+ * autogroup the kernel divides CPUs among sessions, and one full of waiting ranks may keep the
+ * launcher from running (Linux 6.18). Elsewhere the host leaves the terminal. */
+static void leave(const struct plan *plan)
+{
+    int leads = getsid(0) == getppid(); /* the shim */
+    if (plan->launcher && !leads)
+        setpgid(0, 0);
+    else
+        setsid();
+}
+
+/* The host leaves the launcher's process group and holds none of its descriptors:
+ * launchers wait for end-of-file on those. Its socket is made when it has left the group: launchers
+ * kill that as a whole, and who has made the socket may be the only one to remove it. */
+static _Noreturn void become_host(struct plan *plan)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
+    leave(plan);
+    pid_t child = fork();
+    if (child > 0)
+        _exit(0);
+    int error = child < 0 ? errno : listen_and_execute(plan);
+    (void)!write(plan->report, &error, sizeof(error));
+    _exit(127);
+}
+
+/* Forks twice, so that the host is nobody's child, and waits until it has been executed. */
+static int launch(struct plan *plan)
+{
+    int ends[2], error = 0;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -errno;
+    plan->report = ends[1];
+    pid_t child = fork();
+    if (child == 0)
+        become_host(plan);
+    if (child < 0)
+        error = errno;
+    close(ends[1]);
+    while (child > 0 && read(ends[0], &error, sizeof(error)) < 0 && errno == EINTR)
+        ;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return -error;
+}
+
+static int host_start(const char *directory, const char *name, int expected, int launcher)
+{
+    struct plan plan = {.directory = directory,
+                        .name = name,
+                        .expected = expected,
+                        .launcher = launcher,
+                        .listener = -1};
+    int result = launch(&plan);
+    if (result < 0)
+        rmdir(directory); /* when no host needs it; its socket is gone */
+    return result;
+}
+
+/* A process that is being killed closes its connections before its listening socket, perhaps. The
+ * connection ends without a greeting then. */
+static void await_end(const char *directory, const char *name)
+{
+    struct protocol_greeting greeting;
+    struct timeval patience = {1, 0};
+    int result = -EPIPE;
+    for (int tries = 0; tries < CONNECT_TRIES && result < 0 && result != -EAGAIN; tries++) {
+        int fd = try_connect(directory, name);
+        if (fd < 0)
+            return;
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        result = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0, -EAGAIN: another host */
+        close(fd);
+    }
+}
+
+int host_find(const char *name)
+{
+    char directory[64];
+    int result = runtime_dir_find(directory, sizeof(directory));
+    return result < 0 ? result : try_connect(directory, name);
+}
+
+void host_clean_up(const char *name)
+{
+    char directory[64];
+    int found = runtime_dir_find(directory, sizeof(directory));
+    int lock = found < 0 ? found : runtime_dir_lock(directory);
+    if (lock < 0)
+        return; /* another shim has removed all of it */
+    await_end(directory, name);
+    runtime_dir_remove_dead_sockets(directory);
+    close(lock);
+}
+
+static int connect_locked(const char *directory, const char *name, int launcher, int expected,
+                          const char **failed)
+{
+    int lock = runtime_dir_lock(directory);
+    if (lock < 0)
+        return lock;
+    int fd = try_connect(directory, name); /* another shim may have started it meanwhile */
+    /* A host that is killed before anybody is connected to it has lost nothing: there may be
+     * another one. */
+    for (int tries = 0; tries < START_TRIES && (fd == -ENOENT || fd == -ECONNREFUSED); tries++) {
+        int result = host_start(directory, name, expected, launcher);
+        *failed = result < 0 ? "start" : "reach";
+        fd = result < 0 ? result : try_connect(directory, name);
+    }
+    close(lock);
+    return fd;
+}
+
+int host_connect(const char *name, int launcher, int expected, char *message, size_t size)
+{
+    char directory[64];
+    const char *failed = "reach";
+    int result = -ESTALE;
+    for (int tries = 0; tries < CONNECT_TRIES && result == -ESTALE; tries++) {
+        result = runtime_dir_open(directory, sizeof(directory), message, size);
+        if (result == -ESTALE)
+            continue;
+        if (result < 0)
+            return result;
+        result = try_connect(directory, name);
+        if (result == -ENOENT || result == -ECONNREFUSED)
+            result = connect_locked(directory, name, launcher, expected, &failed);
+    }
+    int is_directory = result == -EROFS || result == -EACCES || result == -ENOSPC;
+    if (result < 0)
+        snprintf(message, size, "cannot %s the host of space %s in %s: %s%s", failed, name,
+                 directory, strerror(-result), is_directory ? RUNTIME_DIR_FIX : "");
+    return result;
+}

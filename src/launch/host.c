@@ -1,0 +1,454 @@
+/* src/launch/host.c: starts the tasks that shims ask for, and serves the shims until their tasks
+ * have ended.
+ *
+ * One thread polls the sockets. Another thread waits for tasks to end, which a futex reports, and
+ * writes each status to a pipe that the first one polls. After the first task has started, the host
+ * loads no library and uses no name service: a debugger's breakpoint in shared code would kill it
+ * (docs/programs.md). */
+#include "launch/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "base/proc.h"
+#include "launch/capacity.h"
+#include "launch/launch.h"
+#include "space/registry.h"
+
+enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, ALONE_MS = 2000 };
+
+int64_t host_now_ms(void)
+{
+    return (int64_t)(futex_now_ns() / 1000000);
+}
+
+/* ---- From a held request to its task ---- */
+
+/* Invariant: a space has one group of numbered tasks at a time, with one barrier. The ranks of a
+ * second launcher (in a space that the user named) would take numbers of that group, and the
+ * barrier would count them. So none of them gets a number, even if the group ends while they are
+ * started. */
+static int must_be_unnumbered(const struct host *host, const struct launch *launch)
+{
+    for (const struct client *client = host->clients; client; client = client->next)
+        if (client->is_numbered && client->is_unnumbered == (client->launch == launch))
+            return 1;
+    return 0;
+}
+
+static void init_client(const struct host *host, struct request *request, struct client *client)
+{
+    struct protocol_request *head = &request->head;
+    client->launch = request->launch;
+    client->is_numbered = head->number >= 0;
+    client->is_first = head->number == 0;
+    client->is_hydra = head->is_hydra != 0;
+    client->peer = request->peer;
+    client->is_unnumbered = client->is_numbered && must_be_unnumbered(host, request->launch);
+    if (client->is_unnumbered) {
+        head->number = head->ntasks = -1;
+        head->flags &= ~ONESPACE_SPAWN_TOGETHER;
+    }
+}
+
+/* The task runs: tells the shim its id and pid. */
+static void add_client(struct host *host, const struct request *request, struct client *client,
+                       int id, struct protocol_reply *reply)
+{
+    struct proc_stat stat;
+    reply->status.id = client->task = id;
+    reply->status.pid = client->pid = onespace_pid(id);
+    client->start_ticks = proc_read_stat(client->pid, &stat) == 0 ? stat.start_ticks : 0;
+    snprintf(client->program, sizeof(client->program), "%s", request->argv[0]);
+    if (client->is_unnumbered && client->is_first) /* once per launch */
+        snprintf(reply->message, sizeof(reply->message),
+                 "ranks of another launcher are in this space: those of this one have no number "
+                 "there and no onespace_barrier; use another --space, or start all with one "
+                 "launcher");
+    oversubscription_add(request->change.wants.cpus, request->change.wants.cpus_size);
+    sem_post(&host->spawned);
+    if (protocol_send(request->socket, reply, sizeof(*reply)) < 0)
+        (void)!onespace_kill(id, SIGKILL);
+    if (client->launch)
+        client->launch->running++; /* and stays a member */
+    client->socket = request->socket;
+    client->started_ms = host_now_ms();
+    client->next = host->clients;
+    host->clients = client;
+}
+
+/* The task could not be started. -EPIPE: the shim itself is gone, which its launcher handles; it is
+ * no failure to start. */
+static void refuse(struct host *host, struct request *request, int error, char *message,
+                   size_t size)
+{
+    struct launch *launch = request->launch;
+    if (error == -EPIPE || error == -ECONNRESET) {
+        close(request->socket);
+        request_free(request);
+        launch_leave(host, launch);
+        return;
+    }
+    if (error == -EOWNERDEAD)
+        snprintf(message, size, "the reaper of the space was killed, and the tasks with it");
+    if (launch)
+        capacity_explain_error(error, launch->running, launch->ranks, message, size);
+    launch_refuse(host, request, error, message);
+}
+
+static void start_task(struct host *host, struct request *request)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
+    struct client *client = calloc(1, sizeof(*client));
+    if (client)
+        init_client(host, request, client);
+    int id = client ? request_spawn(request, reply.message, sizeof(reply.message)) : -ENOMEM;
+    if (id > 0) {
+        add_client(host, request, client, id, &reply);
+        request_free(request);
+    } else {
+        free(client);
+        refuse(host, request, id, reply.message, sizeof(reply.message));
+    }
+}
+
+void host_queue_held(struct host *host, int complete)
+{
+    struct request **last = &host->queue;
+    for (struct request *request = host->held; complete && request; request = request->next)
+        request->head.flags |= ONESPACE_SPAWN_TOGETHER;
+    while (*last)
+        last = &(*last)->next;
+    *last = host->held;
+    host->ranks_seen += host->held_count;
+    host->held = NULL;
+    host->held_count = 0;
+}
+
+/* Asks two shims at a time for their descriptors, so that the next one answers while a task is made
+ * and few descriptors are in flight. If those two are late, perhaps stopped, it asks the next ones.
+ */
+static void ask_next_shims(struct host *host, int is_late)
+{
+    enum { ASKED_AT_ONCE = 2 };
+    int asked = 0;
+    for (struct request *request = host->queue; request; request = request->next) {
+        asked += request->fds_requested && !is_late;
+        if (request->fds_requested || asked >= ASKED_AT_ONCE)
+            continue;
+        request->fds_requested = 1;
+        asked++;
+        (void)request_ask_fds(request); /* ignore errors: a later read reports EOF */
+    }
+}
+
+/* Removes the first request of the queue whose shim has answered, or is gone. */
+static struct request *take_answered(struct host *host)
+{
+    for (struct request **at = &host->queue; *at; at = &(*at)->next) {
+        struct request *request = *at;
+        struct pollfd answer = {request->socket, POLLIN, 0};
+        if (request->fds_requested && poll(&answer, 1, 0) > 0) {
+            *at = request->next;
+            return request;
+        }
+    }
+    return NULL;
+}
+
+/* Asks shims in the queue for their descriptors, and starts the tasks of those that have answered.
+ * is_late: none has answered for a while. */
+static void serve_queue(struct host *host, int is_late)
+{
+    struct request *request;
+    ask_next_shims(host, is_late);
+    while ((request = take_answered(host))) {
+        start_task(host, request); /* or refuses it, and others in the queue */
+        ask_next_shims(host, 0);
+    }
+}
+
+/* ---- While the task runs ---- */
+
+static void forward_signal(const struct client *client, const struct protocol_signal *signal)
+{
+    union sigval value = {.sival_ptr = (void *)(uintptr_t)signal->value};
+    struct proc_stat stat;
+    if (!signal->is_queued) {
+        /* as terminals and launchers do */
+        if (peer_signal_group(client->pid, client->start_ticks, signal->number) != 0)
+            (void)!onespace_kill(client->task, signal->number);
+    } else if (proc_read_stat(client->pid, &stat) == 0 && stat.start_ticks == client->start_ticks) {
+        sigqueue(client->pid, signal->number, value);
+    }
+}
+
+/* Reads a shim's socket: a signal to forward, or the end of the shim. Without its shim the task is
+ * killed, and so is the rest of its process group. */
+static void serve_client(struct client *client)
+{
+    struct protocol_signal signal;
+    ssize_t got = recv(client->socket, &signal, sizeof(signal), MSG_DONTWAIT);
+    if (got == (ssize_t)sizeof(signal)) {
+        forward_signal(client, &signal);
+    } else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        close(client->socket);
+        client->socket = -1;
+        (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);
+        (void)!onespace_kill(client->task, SIGKILL);
+    }
+}
+
+/* ---- When the task has ended ---- */
+
+/* The space had only this rank. Reported when its task has ended: only then is it certain, unless
+ * it ended before others could come. */
+static void warn_if_alone(const struct host *host, const struct client *client,
+                          struct protocol_reply *reply)
+{
+    if (host->ranks_seen == 1 && host->ranks_expected > 1 &&
+        host_now_ms() - client->started_ms >= ALONE_MS)
+        snprintf(reply->message, sizeof(reply->message),
+                 "the launcher started %d ranks on this node, but no other one came to this space: "
+                 "start all of them with the same `onespace run`; --verbose names the space",
+                 host->ranks_expected);
+}
+
+/* Adds to the job's total, which the shim of its last task gets. */
+static void add_to_total(struct host *host, struct protocol_reply *reply)
+{
+    report_add(&host->total, &reply->status);
+    if (host->clients->next || host->held || host->queue)
+        return;
+    reply->total = host->total;
+    host->total = (struct report_total){0};
+}
+
+static void send_end(struct host *host, struct client *client, struct protocol_reply *reply)
+{
+    int status = reply->status.status;
+    warn_if_alone(host, client, reply);
+    if (!reply->message[0])
+        report_departure(client->task, client->program, reply->message, sizeof(reply->message));
+    launch_report_shortage(client->launch, status, reply->message, sizeof(reply->message));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        hydra_status_hold(host, client);
+    protocol_send(client->socket, reply, sizeof(*reply));
+    close(client->socket);
+}
+
+/* Reads a status from the waiting thread and tells the shim of the task that has ended. */
+static void serve_status(struct host *host)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_ENDED};
+    if (read(host->status_pipe[0], &reply.status, sizeof(reply.status)) !=
+        (ssize_t)sizeof(reply.status))
+        return;
+    if (reply.status.id == 0)
+        launch_check_mappings(host);
+    for (struct client **at = &host->clients; *at; at = &(*at)->next) {
+        struct client *client = *at;
+        if (client->task != reply.status.id)
+            continue;
+        add_to_total(host, &reply);
+        if (client->socket >= 0)
+            send_end(host, client, &reply);
+        oversubscription_remove();
+        *at = client->next;
+        if (client->launch && --client->launch->running == 0)
+            hydra_status_release(client->launch);
+        launch_leave(host, client->launch);
+        free(client);
+        return;
+    }
+}
+
+/* ---- The thread that waits for tasks ---- */
+
+static void write_status(const struct host *host, const struct onespace_status *status)
+{
+    while (write(host->status_pipe[1], status, sizeof(*status)) < 0 && errno == EINTR)
+        ;
+}
+
+/* Reports that mappings have run out, for as long as it takes to see whether the space recovers:
+ * tasks that wait for one another may make no more such system calls. */
+static void report_exhausted_mappings(const struct host *host)
+{
+    enum { REPORT_MS = 5000 };
+    static const struct onespace_status none;
+    static uint32_t known; /* of this one thread */
+    static int64_t until;
+    uint32_t refused =
+        atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
+    if (refused != known)
+        until = host_now_ms() + REPORT_MS;
+    known = refused;
+    if (host_now_ms() < until)
+        write_status(host, &none);
+}
+
+static void *wait_for_tasks(void *argument)
+{
+    enum { WAIT_MS = 1000 }; /* as often as onespace_wait wakes up itself */
+    struct host *host = argument;
+    for (;;) {
+        struct onespace_status status;
+        while (sem_wait(&host->spawned) != 0)
+            ;
+        int id;
+        while ((id = onespace_wait(ONESPACE_ANY, &status, WAIT_MS)) == -ETIMEDOUT)
+            report_exhausted_mappings(host);
+        if (id < 0) { /* the reaper was killed, and all tasks with it: end, so that shims notice */
+            unlink(host->socket_path);
+            _exit(EXIT_FAILURE);
+        }
+        write_status(host, &status);
+    }
+    return NULL;
+}
+
+/* ---- The thread that polls ---- */
+
+static unsigned count_polled(const struct host *host)
+{
+    unsigned count = 2 + (unsigned)host->arrival_count;
+    for (const struct client *client = host->clients; client; client = client->next)
+        count++;
+    for (const struct request *request = host->queue; request; request = request->next)
+        count++;
+    return count;
+}
+
+static unsigned fill_polled(struct host *host, struct pollfd *polled)
+{
+    unsigned at = 2;
+    int accepts = host->arrival_count < HOST_ARRIVALS_MAX;
+    polled[0] = (struct pollfd){accepts ? host->listener : -1, POLLIN, 0};
+    polled[1] = (struct pollfd){host->status_pipe[0], POLLIN, 0};
+    for (struct client *client = host->clients; client; client = client->next)
+        polled[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* poll skips -1 */
+    for (struct request *request = host->arrivals; request; request = request->next)
+        polled[at++] = (struct pollfd){request->socket, POLLIN, 0};
+    for (struct request *request = host->queue; request; request = request->next)
+        polled[at++] = (struct pollfd){request->fds_requested ? request->socket : -1, POLLIN, 0};
+    return at;
+}
+
+/* Returns 0 when the timeout passed without an event. */
+static int serve_round(struct host *host, int idle_timeout_ms)
+{
+    struct pollfd *polled = calloc(count_polled(host), sizeof(*polled));
+    if (!polled)
+        return 1;
+    unsigned count = fill_polled(host, polled), at = 2;
+    int waits = host->held || host->queue || launch_kill_is_pending(host);
+    int timeout = waits ? HOLD_MS : idle_timeout_ms, arrivals = host_arrival_timeout(host);
+    int is_shortened = arrivals >= 0 && (timeout < 0 || arrivals < timeout);
+    int ready = poll(polled, count, is_shortened ? arrivals : timeout);
+    int is_late = ready == 0 && !is_shortened; /* the others are late, or join another space */
+    for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
+        if (client->socket >= 0 && polled[at].revents)
+            serve_client(client);
+    if (ready > 0 && polled[1].revents)
+        serve_status(host);
+    host_serve_arrivals(host);
+    if (ready > 0 && polled[0].revents)
+        host_accept(host);
+    if (is_late)
+        host_queue_held(host, 0);
+    serve_queue(host, is_late);
+    launch_kill_failed(host);
+    free(polled);
+    /* Reap orphans of tasks, adopted as subreaper, but not the shims that host_launch.c traces. */
+    while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
+        ;
+    return !is_late;
+}
+
+/* Stops listening unless a shim waits to be accepted. New shims wait for the directory's lock and
+ * then start another host. */
+static int stop_listening(struct host *host, const char *directory)
+{
+    int lock = runtime_dir_lock(directory);
+    struct pollfd listener = {host->listener, POLLIN, 0};
+    if (poll(&listener, 1, 0) > 0) {
+        close(lock);
+        return 0;
+    }
+    if (lock != -ESTALE && lock != -EPERM) /* the directory is still this user's */
+        unlink(host->socket_path);
+    close(host->listener);
+    if (lock >= 0) {
+        runtime_dir_remove_dead_sockets(directory);
+        close(lock);
+    }
+    return 1;
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int make_space(struct host *host)
+{
+    pthread_t waiter;
+    int self = onespace_init();
+    if (self < 0)
+        return self;
+    if (pipe2(host->status_pipe, O_CLOEXEC) != 0 || sem_init(&host->spawned, 0, 0) != 0)
+        return -errno;
+    host_reserve_fd(host);
+    return -pthread_create(&waiter, NULL, wait_for_tasks, host);
+}
+
+int host_serve(int listener, const char *directory, const char *name, int expected, int launcher)
+{
+    struct host host = {.listener = listener,
+                        .spare_fd = -1,
+                        .status_pipe = {-1, -1},
+                        .ranks_expected = expected,
+                        .launcher = launcher};
+    snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
+    prctl(PR_SET_NAME, "onespace-host");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    raise_descriptor_limit();
+    int failed = make_space(&host);
+    if (failed < 0) { /* stays, to refuse all ranks of the launcher with one message */
+        snprintf(host.space_error, sizeof(host.space_error),
+                 "cannot make a space: %s (see `onespace doctor`)", strerror(-failed));
+        fprintf(stderr, "onespace host: %s\n", host.space_error);
+    } else {
+        snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
+    }
+    int64_t started = host_now_ms();
+    for (;;) {
+        int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
+        int launcher_lives = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
+        int expects_ranks = (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) &&
+                            launcher_lives && !launch_failed_earlier(&host);
+        int busy = serve_round(&host, idle ? LINGER_MS : -1);
+        if (!idle || busy || (expects_ranks && host_now_ms() - started < EXPECT_MS))
+            continue;
+        if (stop_listening(&host, directory))
+            return EXIT_SUCCESS;
+    }
+}

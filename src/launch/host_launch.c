@@ -1,0 +1,402 @@
+/* src/launch/host_launch.c: the ranks that one launcher starts in a space.
+ *
+ * They start together or fail together. If one of them cannot start, the launch has failed: the
+ * host refuses all others with the same message, which their shims print once (say_once in
+ * report.h). The launcher ends the ranks that run already, as it ends those of plain processes.
+ * Where it does not, the host kills them two seconds later. */
+#include "launch/host.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/futex.h"
+#include "launch/capacity.h"
+#include "space/registry.h"
+
+enum { GRACE_MS = 2000, FORGET_MS = 5000 };
+
+/* ---- Members ---- */
+
+static void fail(struct launch *launch, int error, const char *message)
+{
+    if (launch->error)
+        return;
+    launch->error = error;
+    launch->failed_ms = host_now_ms();
+    snprintf(launch->message, sizeof(launch->message), "%s", message);
+}
+
+/* System calls of the space that failed for lack of mappings. */
+static uint32_t refused_calls(void)
+{
+    return atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed);
+}
+
+static struct launch *create(struct host *host, const struct protocol_request *head)
+{
+    struct launch *launch = calloc(1, sizeof(*launch));
+    if (!launch)
+        return NULL;
+    launch->id = head->launch;
+    launch->ranks = head->ntasks > 0 ? (unsigned)head->ntasks : 1;
+    launch->token = say_once_create();
+    launch->refused_before = refused_calls();
+    launch->next = host->launches;
+    host->launches = launch;
+    int result =
+        capacity_check(CAPACITY_HOST, launch->ranks, launch->message, sizeof(launch->message));
+    if (result < 0) {
+        launch->error = result;
+        launch->failed_ms = host_now_ms();
+    }
+    return launch;
+}
+
+/* Frees launches without members. A failed one stays for a while for shims that come late, but not
+ * for the next job of a launcher that has several. */
+static void free_unused(struct host *host)
+{
+    for (struct launch **at = &host->launches; *at;) {
+        struct launch *launch = *at;
+        if (launch->members || (launch->error && host_now_ms() - launch->failed_ms < FORGET_MS)) {
+            at = &launch->next;
+            continue;
+        }
+        *at = launch->next;
+        if (launch->token >= 0)
+            close(launch->token);
+        free(launch);
+    }
+}
+
+struct launch *launch_join(struct host *host, const struct protocol_request *head)
+{
+    if (head->number < 0)
+        return NULL;
+    free_unused(host);
+    struct launch *launch = host->launches;
+    while (launch && launch->id != head->launch)
+        launch = launch->next;
+    if (!launch)
+        launch = create(host, head);
+    if (launch)
+        launch->members++;
+    return launch;
+}
+
+void launch_leave(struct host *host, struct launch *launch)
+{
+    if (!launch)
+        return;
+    launch->members--;
+    free_unused(host);
+}
+
+int launch_acknowledge(struct request *request)
+{
+    struct launch *launch = request->launch;
+    struct protocol_reply reply = {.kind = PROTOCOL_HELD};
+    if (launch && !launch->error) {
+        memcpy(reply.message, launch->message, sizeof(reply.message));
+        launch->message[0] = 0;
+    }
+    return protocol_send_with_fd(request->socket, &reply, sizeof(reply),
+                                 launch ? launch->token : -1);
+}
+
+void launch_mark_reported(struct launch *launch)
+{
+    if (launch && launch->token >= 0 && say_once_claim(launch->token))
+        say_once_done(launch->token);
+}
+
+/* ---- Failure ---- */
+
+static void refuse_one(struct host *host, struct request *request, int error, const char *message)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_ANSWER, .error = error};
+    struct launch *launch = request->launch;
+    snprintf(reply.message, sizeof(reply.message), "%s", message[0] ? message : strerror(-error));
+    /* Ignore errors: the shim has exited. */
+    (void)protocol_send(request->socket, &reply, sizeof(reply));
+    close(request->socket);
+    request_free(request);
+    launch_leave(host, launch);
+}
+
+/* Moves the requests of a launch from one list to the front of another. Returns their number. */
+static unsigned move_requests(struct request **from, const struct launch *launch,
+                              struct request **to)
+{
+    unsigned count = 0;
+    for (struct request **at = from; *at;) {
+        struct request *request = *at;
+        if (request->launch != launch) {
+            at = &request->next;
+            continue;
+        }
+        *at = request->next;
+        request->next = *to;
+        *to = request;
+        count++;
+    }
+    return count;
+}
+
+void launch_refuse(struct host *host, struct request *request, int error, const char *message)
+{
+    struct launch *launch = request->launch;
+    if (!launch) {
+        refuse_one(host, request, error, message);
+        return;
+    }
+    struct request *waiting = NULL;
+    char text[sizeof(launch->message)];
+    fail(launch, error, message[0] ? message : strerror(-error));
+    memcpy(text, launch->message, sizeof(text));
+    error = launch->error;
+    unsigned held = move_requests(&host->held, launch, &waiting);
+    host->held_count -= (int)held;
+    host->ranks_seen += (int)held;
+    (void)move_requests(&host->queue, launch, &waiting);
+    refuse_one(host, request, error, text);
+    while (waiting) {
+        request = waiting;
+        waiting = request->next;
+        refuse_one(host, request, error, text);
+    }
+}
+
+int launch_kill_is_pending(const struct host *host)
+{
+    for (const struct launch *launch = host->launches; launch; launch = launch->next)
+        if (launch->error && launch->running)
+            return 1;
+    return 0;
+}
+
+int launch_failed_earlier(const struct host *host)
+{
+    for (const struct launch *launch = host->launches; launch; launch = launch->next)
+        if (launch->error && host_now_ms() - launch->failed_ms >= GRACE_MS)
+            return 1;
+    return 0;
+}
+
+void launch_kill_failed(struct host *host)
+{
+    if (!launch_kill_is_pending(host))
+        return;
+    int64_t now = host_now_ms();
+    for (struct client *client = host->clients; client; client = client->next) {
+        const struct launch *launch = client->launch;
+        if (!launch || !launch->error || now - launch->failed_ms < GRACE_MS)
+            continue;
+        (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);
+        (void)!onespace_kill(client->task, SIGKILL);
+    }
+}
+
+/* ---- Mappings that run out while ranks run ---- */
+
+/* The ended task has returned its own mappings, so some may be free now. Its peers wait for it, and
+ * not every launcher ends them. */
+void launch_report_shortage(struct launch *launch, int status, char *message, size_t size)
+{
+    int is_bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    char text[sizeof(launch->message)] = "";
+    if (!launch || !is_bad || launch->error || refused_calls() == launch->refused_before)
+        return;
+    (void)capacity_describe_mappings(launch->running, launch->ranks, text, sizeof(text));
+    if (!launch->shortage_reported && !message[0])
+        snprintf(message, size, "%s", text);
+    launch->shortage_reported |= message[0] != 0;
+    fail(launch, -ENOMEM, text);
+}
+
+/* Sends a message to all shims of the launch: the launcher may end any of them before it has
+ * printed it. */
+static void send_notice(struct host *host, const struct launch *launch, const char *message)
+{
+    struct protocol_reply reply = {.kind = PROTOCOL_NOTICE};
+    snprintf(reply.message, sizeof(reply.message), "%s", message);
+    for (struct client *client = host->clients; client; client = client->next)
+        if (client->launch == launch && client->socket >= 0)
+            (void)protocol_send(client->socket, &reply, sizeof(reply));
+}
+
+static void check_mappings(struct host *host, struct launch *launch, int64_t now)
+{
+    char message[sizeof(launch->message)] = "";
+    if (launch->error || !launch->running)
+        return;
+    int are_exhausted =
+        capacity_describe_mappings(launch->running, launch->ranks, message, sizeof(message));
+    if (refused_calls() != launch->refused_before) {
+        if (!launch->shortage_reported)
+            send_notice(host, launch, message);
+        launch->shortage_reported = 1;
+    }
+    if (!are_exhausted) {
+        launch->exhausted_ms = 0;
+        return;
+    }
+    if (!launch->exhausted_ms)
+        launch->exhausted_ms = now;
+    if (now - launch->exhausted_ms < GRACE_MS)
+        return;
+    fail(launch, -ENOMEM, message);
+    launch->failed_ms = launch->exhausted_ms; /* the grace period is over */
+}
+
+void launch_check_mappings(struct host *host)
+{
+    enum { INTERVAL_MS = 500 };
+    int64_t now = host_now_ms();
+    if (now - host->mappings_counted_ms < INTERVAL_MS)
+        return;
+    host->mappings_counted_ms = now;
+    for (struct launch *launch = host->launches; launch; launch = launch->next)
+        check_mappings(host, launch, now);
+}
+
+/* ---- The exit status that Hydra (MPICH) reports for a job in which a rank fails ----
+ *
+ * When a rank ends without PMI_Finalize, Hydra's proxy sets the status of all others to 0 and kills
+ * them. But as long as any output is open, each event makes it reap one rank that has ended. The
+ * status of that rank, SIGKILL, replaces the 0 and is ORed to the failed rank's. A process that is
+ * killed closes its output before it can be reaped, so the proxy has seen the end of all output by
+ * then, and reaps only to count. A shim that is killed can be reaped at once, while its task still
+ * holds the output.
+ *
+ * So when a rank has failed, the host traces the shims of the other ranks: the kernel shows a
+ * traced process that was killed to its parent only when the tracer detaches, here when all tasks
+ * of the launch have ended. A separate thread traces, because the kernel detaches what a thread
+ * traces when that thread ends, whatever its state. */
+
+/* KILL_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
+ * PMI_Finalize. */
+enum { KILL_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5 };
+
+struct tracer {
+    unsigned count;
+    pid_t shims[]; /* 0: not traced, or no longer */
+};
+
+/* The launch whose shims are traced, or NULL. The polling thread sets it before it starts the
+ * tracer and clears it when all tasks have ended; the tracer clears it at its deadline. The tracer
+ * only tests it: it orders nothing else. */
+static _Atomic(const struct launch *) held;
+/* Whether there is a tracer. Set by the polling thread, cleared by the tracer as its last act. */
+static _Atomic int is_tracing;
+/* Posted by the tracer when it traces, awaited by the polling thread. Not in the tracer's memory,
+ * which the tracer frees. */
+static sem_t tracing_begun;
+
+/* A traced shim may be stopped (SIGTSTP) and continued. */
+static void forward_stop(pid_t shim)
+{
+    int status;
+    if (waitpid(shim, &status, __WALL | WNOHANG) != shim || !WIFSTOPPED(status))
+        return;
+    int number = WSTOPSIG(status), is_event = status >> 16 == PTRACE_EVENT_STOP;
+    if (is_event && number != SIGTRAP)
+        ptrace(PTRACE_LISTEN, shim, 0, 0); /* it stays stopped until SIGCONT */
+    else
+        ptrace(PTRACE_CONT, shim, 0, (long)(is_event ? 0 : number));
+}
+
+/* Returns whether the shim must still be traced. */
+static int trace_shim(pid_t shim)
+{
+    siginfo_t info = {.si_pid = 0};
+    int options = WEXITED | WSTOPPED | WNOHANG | __WALL;
+    if (waitid(P_PID, (id_t)shim, &info, options | WNOWAIT) != 0)
+        return errno == EINTR;
+    if (info.si_pid == 0 || (info.si_code == CLD_KILLED && info.si_status == SIGKILL))
+        return 1;
+    if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) {
+        forward_stop(shim);
+        return 1;
+    }
+    /* Now its parent can reap it. */
+    (void)waitid(P_PID, (id_t)shim, &info, WEXITED | WNOHANG | __WALL);
+    return 0;
+}
+
+static void *trace(void *argument)
+{
+    static const struct timespec interval = {.tv_nsec = TRACE_INTERVAL_MS * 1000000};
+    struct tracer *tracer = argument;
+    const struct launch *launch = atomic_load_explicit(&held, memory_order_relaxed);
+    for (unsigned i = 0; i < tracer->count; i++)
+        if (ptrace(PTRACE_SEIZE, tracer->shims[i], 0, 0) != 0)
+            tracer->shims[i] = 0;
+    unsigned count = tracer->count;
+    sem_post(&tracing_begun);
+    uint64_t deadline = futex_deadline(KILL_TIMEOUT_MS);
+    while (atomic_load_explicit(&held, memory_order_relaxed) == launch &&
+           futex_now_ns() < deadline) {
+        for (unsigned i = 0; i < count; i++)
+            if (tracer->shims[i] && !trace_shim(tracer->shims[i]))
+                tracer->shims[i] = 0;
+        nanosleep(&interval, NULL);
+    }
+    free(tracer);
+    atomic_store_explicit(&held, NULL, memory_order_relaxed);
+    atomic_store_explicit(&is_tracing, 0, memory_order_release);
+    return NULL;
+}
+
+static struct tracer *list_shims(const struct host *host, const struct client *failed)
+{
+    unsigned count = 0;
+    for (const struct client *client = host->clients; client; client = client->next)
+        count++;
+    struct tracer *tracer = calloc(1, sizeof(*tracer) + count * sizeof(tracer->shims[0]));
+    if (!tracer)
+        return NULL;
+    for (const struct client *client = host->clients; client; client = client->next)
+        if (client != failed && client->launch == failed->launch && client->socket >= 0 &&
+            peer_confirm(client->socket, &client->peer) == 0)
+            tracer->shims[tracer->count++] = client->peer.pid;
+    return tracer;
+}
+
+void hydra_status_hold(const struct host *host, const struct client *failed)
+{
+    pthread_t thread;
+    if (!failed->is_hydra || !failed->launch || failed->launch->running < 2 ||
+        atomic_load_explicit(&is_tracing, memory_order_acquire))
+        return;
+    struct tracer *tracer = list_shims(host, failed);
+    if (!tracer || sem_init(&tracing_begun, 0, 0) != 0) {
+        free(tracer);
+        return;
+    }
+    atomic_store_explicit(&held, failed->launch, memory_order_relaxed);
+    atomic_store_explicit(&is_tracing, 1, memory_order_relaxed);
+    if (pthread_create(&thread, NULL, trace, tracer) != 0) {
+        atomic_store_explicit(&is_tracing, 0, memory_order_relaxed);
+        free(tracer);
+        return;
+    }
+    pthread_detach(thread);
+    while (sem_wait(&tracing_begun) != 0)
+        ;
+}
+
+void hydra_status_release(const struct launch *launch)
+{
+    const struct launch *expected = launch;
+    atomic_compare_exchange_strong_explicit(&held, &expected, NULL, memory_order_relaxed,
+                                            memory_order_relaxed);
+}

@@ -1,0 +1,55 @@
+/* src/launch/report.h: messages about tasks and jobs, for hosts, shims and standalone runs. */
+#ifndef ONESPACE_LAUNCH_REPORT_H
+#define ONESPACE_LAUNCH_REPORT_H
+
+#include <stddef.h>
+
+#include "onespace.h"
+
+/* ---- The lines that --stats prints ---- */
+
+enum report_detail { REPORT_NONE, REPORT_JOB, REPORT_RANKS };
+
+/* Sums over the tasks that have ended since the space was last empty. */
+struct report_total {
+    uint32_t tasks;
+    uint64_t copies, copied_bytes, kernel_copies, collectives, attaches;
+    uint64_t user_us, system_us; /* CPU time */
+};
+void report_add(struct report_total *total, const struct onespace_status *status);
+/* Prints the task's line for REPORT_RANKS, and the job's line after its last task. `total` is the
+ * job's, or has 0 tasks. */
+void report_end(enum report_detail detail, const char *program,
+                const struct onespace_status *status, const struct report_total *total);
+
+/* ---- Failures ---- */
+
+/* The exit status for a task that could not be started: 127 program not found, 126 the program
+ * cannot be a task, 1 another reason. */
+int report_exit_code(int error);
+
+/* If the ended task is the first of the space that executed another program, and so left the space:
+ * writes that, and the remedy, to `text`, and returns 1. Called in a process of the space. */
+int report_departure(int id, const char *program, char *text, size_t size);
+
+/* ---- One message per launch ----
+ *
+ * The ranks of one launcher fail for the same reason at the same time, and each of their shims
+ * learns it. The host gives the shims of a launch a token, an eventfd that outlives the host. The
+ * shim that reads the token first prints the message:
+ *
+ *   1   no shim has printed
+ *   0   a shim is about to print
+ *   2   the message was printed
+ *
+ * The others wait until it was printed, because a launcher ends all ranks when the first one
+ * fails. */
+
+/* A token, or -errno. */
+int say_once_create(void);
+/* 1: the caller prints the message and calls say_once_done. 0: another shim has printed it, or had
+ * a second to do so. */
+int say_once_claim(int token);
+void say_once_done(int token);
+
+#endif

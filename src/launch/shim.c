@@ -1,0 +1,533 @@
+/* src/launch/shim.c: stands in for a task that runs in the host of a named space. */
+#include "launch/launch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "launch/capacity.h"
+#include "launch/identity.h"
+#include "launch/protocol.h"
+#include "launch/report.h"
+#include "reaper/reaper.h"
+#include "spawn/spawn.h"
+
+/* ---- Sending the request ---- */
+
+struct sent_fds {
+    int directory; /* the working directory, or -1 */
+    unsigned count;
+    int fds[PROTOCOL_FDS_MAX]; /* the task inherits them under the same numbers */
+};
+
+extern char **environ;
+
+/* Every open descriptor that the task inherits. */
+static int collect_fds(struct sent_fds *sent)
+{
+    DIR *list = opendir("/proc/self/fd");
+    if (!list)
+        return -errno;
+    for (struct dirent *entry; (entry = readdir(list));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || (fcntl(fd, F_GETFD) & FD_CLOEXEC))
+            continue; /* this list and the socket, too */
+        if (sent->count == PROTOCOL_FDS_MAX) {
+            closedir(list);
+            return -EMFILE;
+        }
+        sent->fds[sent->count++] = fd;
+    }
+    closedir(list);
+    return 0;
+}
+
+static char *join_texts(char *const *argv, char *const *envp, struct protocol_request *request)
+{
+    size_t size = 0, at = 0;
+    char *const *vectors[] = {argv, envp};
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++)
+            size += strlen(*text) + 1;
+    char *texts = size <= PROTOCOL_TEXT_MAX ? malloc(size + 1) : NULL;
+    if (!texts)
+        return NULL;
+    for (int v = 0; v < 2; v++)
+        for (char *const *text = vectors[v]; *text; text++) {
+            size_t length = strlen(*text) + 1;
+            memcpy(texts + at, *text, length);
+            at += length;
+            v == 0 ? request->argc++ : request->envc++;
+        }
+    request->text_size = (uint32_t)size;
+    return texts;
+}
+
+static int hydra_socket(void)
+{
+    const char *text = getenv("PMI_FD");
+    return text ? atoi(text) : -1;
+}
+
+static void fill_request(struct protocol_request *request, const struct shim_task *job,
+                         const sigset_t *mask)
+{
+    request->signal_mask = signal_set_bits(mask);
+    request->ignored = ignored_signals_of_process();
+    request->header = protocol_header();
+    identity_report_self(&request->self_report);
+    request->flags = job->flags;
+    /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
+     */
+    if (getsid(0) == getpid())
+        request->flags |= ONESPACE_SPAWN_SESSION;
+    request->number = job->number;
+    request->ntasks = job->ntasks;
+    request->launch = hash_text(HASH_SEED, job->launch);
+    request->stack_size = job->stack_size;
+    request->is_hydra = hydra_socket() >= 0;
+    if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
+        0)
+        request->policy_mode = 0;
+}
+
+/* To a launcher an open descriptor means a living rank, so the shim closes its own copies once the
+ * task has them. It keeps two: standard error for its own messages, and Hydra's socket, because
+ * Hydra takes end-of-file before the shim's exit status for a crash of the rank. */
+static void request_close_copies(const struct sent_fds *sent)
+{
+    int hydra = hydra_socket();
+    for (unsigned i = 0; i < sent->count; i++)
+        if (sent->fds[i] != STDERR_FILENO && sent->fds[i] != hydra)
+            close(sent->fds[i]);
+}
+
+static int request_send(int socket, const struct shim_task *job, struct sent_fds *sent,
+                        const sigset_t *mask)
+{
+    struct protocol_request request = {0};
+    sent->count = 0;
+    fill_request(&request, job, mask);
+    int result = collect_fds(sent);
+    char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
+    if (!texts)
+        return result < 0 ? result : -E2BIG;
+    sent->directory = open(".", O_PATH | O_CLOEXEC);
+    request.has_directory = sent->directory >= 0;
+    request.fd_count = sent->count;
+    result = protocol_send(socket, &request, sizeof(request));
+    if (result == 0)
+        result = protocol_send(socket, texts, request.text_size);
+    free(texts);
+    return result;
+}
+
+static int request_send_absence(int socket, const struct shim_task *job,
+                                enum protocol_absence absence, const char *word)
+{
+    struct protocol_request request = {.header = protocol_header(),
+                                       .absence = absence,
+                                       .number = job->number,
+                                       .ntasks = job->ntasks,
+                                       .launch = hash_text(HASH_SEED, job->launch),
+                                       .argc = 1};
+    request.text_size = (uint32_t)strlen(word) + 1;
+    int result = protocol_send(socket, &request, sizeof(request));
+    return result < 0 ? result : protocol_send(socket, word, request.text_size);
+}
+
+static int request_send_fds(int socket, struct sent_fds *sent)
+{
+    static const int32_t none = -1;
+    int result = 0;
+    if (sent->directory >= 0) {
+        result = protocol_send_fds(socket, &sent->directory, &none, 1);
+        close(sent->directory);
+    }
+    if (result == 0) /* each keeps its number */
+        result = protocol_send_fds(socket, sent->fds, sent->fds, sent->count);
+    return result;
+}
+
+/* ---- Messages ---- */
+
+#define HOST_GONE                                                                                  \
+    "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
+    "memory? see the kernel's log)"
+
+static int complain(const char *message)
+{
+    fprintf(stderr, "onespace run: %s\n", message);
+    return EXIT_FAILURE;
+}
+
+/* From the host, or -1: no other shim of the launch has it. */
+static int token = -1;
+
+/* Says what concerns all ranks of a launch once, whichever of them comes first. Without a token the
+ * first rank says it, and the others if the launcher has not ended them a second later. */
+static int complain_for_all(const struct shim_task *job, const char *message)
+{
+    static const struct timespec second = {.tv_sec = 1};
+    if (job->number >= 0 && token >= 0 && !say_once_claim(token))
+        return EXIT_FAILURE;
+    if (job->number > 0 && token < 0)
+        nanosleep(&second, NULL);
+    complain(message);
+    if (job->number >= 0 && token >= 0)
+        say_once_done(token);
+    return EXIT_FAILURE;
+}
+
+static int complain_of_host(const struct shim_task *job, const char *message)
+{
+    host_clean_up(job->space);
+    return complain_for_all(job, message);
+}
+
+/* Ranks that come late start another host, where they would wait for the others in vain: tells that
+ * host, should there be one within a second. */
+static void tell_next_host(const struct shim_task *job)
+{
+    enum { TRIES = 20 };
+    static const struct timespec moment = {.tv_nsec = 50000000};
+    static const struct timeval patience = {.tv_sec = 1};
+    struct protocol_greeting greeting;
+    struct protocol_reply reply;
+    struct shared_header own = protocol_header();
+    for (int tries = 0; tries < TRIES; tries++) {
+        nanosleep(&moment, NULL);
+        int socket = host_find(job->space);
+        if (socket < 0)
+            continue;
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        if (result == 0 && shared_header_matches(&greeting.header, &own) &&
+            request_send_absence(socket, job, PROTOCOL_LOST, "") == 0)
+            (void)protocol_receive(socket, &reply, sizeof(reply)); /* so that it is read */
+        close(socket);
+        if (result == 0)
+            return;
+    }
+}
+
+/* Of the task's group, from when it runs. */
+static struct oom_watch memory;
+
+/* Only the first rank has looked which task used most: it is to be the one that tells. */
+static int was_for_lack_of_memory(const struct shim_task *job, char *message, size_t size)
+{
+    static const struct timespec moment = {.tv_nsec = 300000000};
+    if (!oom_watch_explain(&memory, message, size))
+        return 0;
+    if (job->number > 0)
+        nanosleep(&moment, NULL);
+    return 1;
+}
+
+/* The host is gone, and all tasks with it. */
+static int end_without_host(const struct shim_task *job)
+{
+    char message[1024];
+    int is_memory = was_for_lack_of_memory(job, message, sizeof(message));
+    int is_first = job->number < 0 || token < 0 || say_once_claim(token);
+    host_clean_up(job->space);
+    if (!is_first)
+        return EXIT_FAILURE;
+    complain(is_memory ? message : HOST_GONE);
+    if (job->number >= 0 && token >= 0)
+        say_once_done(token);
+    if (job->number >= 0 && job->ntasks > 1)
+        tell_next_host(job);
+    return EXIT_FAILURE;
+}
+
+/* Blocks all signals, so that each can be passed on: those too that this process ignores, since the
+ * task may have set a handler meanwhile. Faults of this process kill it nevertheless. */
+static int open_signals(sigset_t *old)
+{
+    sigset_t set;
+    sigfillset(&set);
+    sigprocmask(SIG_BLOCK, &set, old);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* Neither what this process did to itself (SIGPIPE, SIGTTOU, SIGXFSZ) nor the end of a child that
+ * the process had before it was `onespace run` is the task's. */
+static int is_for_task(const struct signalfd_siginfo *info)
+{
+    if (info->ssi_signo == SIGCHLD && info->ssi_code > 0)
+        return 0;
+    return info->ssi_code != SI_USER || info->ssi_pid != (uint32_t)getpid();
+}
+
+static int is_stop(int number)
+{
+    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+/* Whether the task neither blocks nor ignores nor catches the signal. */
+static int takes_default_action(int task, int number)
+{
+    static const char *const fields[] = {"SigBlk:", "SigIgn:", "SigCgt:"};
+    uint64_t set = 0;
+    char *status = proc_status_read(task);
+    for (size_t i = 0; status && i < sizeof(fields) / sizeof(fields[0]); i++) {
+        const char *value = proc_status_field(status, fields[i]);
+        set |= value ? strtoull(value, NULL, 16) : 0;
+    }
+    free(status);
+    return !(set >> (number - 1) & 1);
+}
+
+/* Stops as the task does, so that the shell or launcher sees it. As for any program, the kernel
+ * ignores the signal in an orphaned process group, where no process could continue this one. */
+static void stop_as_asked(int number)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    raise(number);
+    sigprocmask(SIG_UNBLOCK, &set, &old);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+static void forward_signal(int socket, int signals, int task)
+{
+    struct signalfd_siginfo info;
+    if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info) || !is_for_task(&info))
+        return;
+    struct protocol_signal signal = {.number = (int32_t)info.ssi_signo,
+                                     .is_queued = info.ssi_code == SI_QUEUE,
+                                     .value = info.ssi_ptr};
+    int stops = is_stop(signal.number) && takes_default_action(task, signal.number);
+    protocol_send(socket, &signal, sizeof(signal));
+    if (stops)
+        stop_as_asked(signal.number);
+}
+
+/* Forwards signals until the task has ended. */
+static int await_end(const struct shim_task *job, int socket, int signals,
+                     struct protocol_reply *reply)
+{
+    enum { LOOK_MS = 1000 };
+    int task = reply->status.pid;
+    int is_watched = job->number <= 0 && oom_watch_is_limited(&memory);
+    struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
+    for (;;) {
+        int events = poll(watched, 2, is_watched ? LOOK_MS : -1);
+        if (events == 0)
+            oom_watch_sample(&memory);
+        if (events <= 0)
+            continue;
+        if (watched[1].revents & POLLIN)
+            forward_signal(socket, signals, task);
+        if (!watched[0].revents)
+            continue;
+        int result = protocol_receive(socket, reply, sizeof(*reply));
+        if (result < 0 || reply->kind != PROTOCOL_NOTICE)
+            return result;
+        complain_for_all(job, reply->message);
+    }
+}
+
+/* Ends as the task ended. Other signals stay blocked: the task, which they are for, is gone. */
+static int end_as(int status)
+{
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    int number = WTERMSIG(status);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* the task had its core dump */
+    signal(number, SIG_DFL);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    raise(number);
+    return 128 + number;
+}
+
+/* The task gets the affinity of this process. */
+static int bind_self(const struct shim_task *job)
+{
+    char message[256];
+    cpu_set_t cpus;
+    int number = job->number < 0 ? 0 : job->number, count = job->ntasks < 1 ? 1 : job->ntasks;
+    int bound = cpu_binding_find(job->bind, number, count, &cpus, message, sizeof(message));
+    if (bound < 0)
+        return complain(message);
+    if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+        return complain("--cpu-bind: none of these CPUs may be used here");
+    return 0;
+}
+
+static void set_numbers(const struct shim_task *job)
+{
+    char text[16];
+    if (job->number < 0)
+        return;
+    snprintf(text, sizeof(text), "%d", job->number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", job->ntasks);
+    setenv("ONESPACE_NTASKS", text, 1);
+}
+
+/* This process does not trust the host, and the other ranks of the launch would wait for it: the
+ * host learns that, and nothing else of it. Returns a negated exit status. */
+static int decline(const struct shim_task *job, int socket, const char *message)
+{
+    static const struct timeval patience = {.tv_sec = 1};
+    struct protocol_reply reply;
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    if (job->number >= 0 && request_send_absence(socket, job, PROTOCOL_DECLINED, message) == 0)
+        (void)protocol_receive_with_fd(socket, &reply, sizeof(reply), &token);
+    close(socket);
+    return -complain_for_all(job, message);
+}
+
+/* By the host alone, where Yama forbids it to all but ancestors (host/hydra_status.h). */
+static void allow_tracing(int socket)
+{
+    struct peer peer;
+    if (peer_identify(socket, &peer) == 0 && peer.pid > 0)
+        prctl(PR_SET_PTRACER, peer.pid, 0, 0, 0);
+}
+
+/* A host that is ending closes the connection without a greeting; then the next try finds or starts
+ * another one. A socket, or a negated exit status. */
+static int find_host(const struct shim_task *job)
+{
+    char message[1024];
+    struct protocol_greeting greeting;
+    struct shared_header own = protocol_header();
+    int is_undumpable = must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
+    for (int tries = 0; tries < 20; tries++) {
+        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
+        if (socket < 0)
+            return -complain_for_all(job, message);
+        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        int is_alike = result == 0 && shared_header_matches(&greeting.header, &own);
+        if (is_alike && identity_check_host(socket, &greeting.self_report, is_undumpable, message,
+                                            sizeof(message)) < 0)
+            return decline(job, socket, message);
+        if (is_alike) {
+            allow_tracing(socket);
+            return socket;
+        }
+        close(socket);
+        if (result == 0) {
+            shared_header_report("host's protocol", &greeting.header, greeting.file, &own,
+                                 "this `onespace run`");
+            return -126;
+        }
+    }
+    return -complain_of_host(
+        job, "the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+             "onespace-run(1)");
+}
+
+static int is_lost(int error)
+{
+    return error == -EPIPE || error == -ECONNRESET;
+}
+
+/* The host's answer to the request. Before, it says that it has the job, perhaps with a warning,
+ * and asks for the descriptors, unless it refuses. */
+static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply *reply,
+                        int *is_held)
+{
+    for (;;) {
+        int fd, result = protocol_receive_with_fd(socket, reply, sizeof(*reply), &fd);
+        int is_token = result == 0 && reply->kind == PROTOCOL_HELD && token < 0;
+        if (fd >= 0 && !is_token)
+            close(fd);
+        if (result < 0 || (reply->kind != PROTOCOL_HELD && reply->kind != PROTOCOL_SEND))
+            return result;
+        if (is_token)
+            token = fd;
+        *is_held |= reply->kind == PROTOCOL_HELD;
+        if (reply->message[0])
+            complain(reply->message);
+        result = reply->kind == PROTOCOL_SEND ? request_send_fds(socket, sent) : 0;
+        if (result < 0 && !is_lost(result))
+            return result; /* else a refusal is there to be read */
+    }
+}
+
+/* Sends the job. A host that ends before it has said that it has the job is not the one: another is
+ * found or started. One that ends after that may have started the task. */
+static int submit(const struct shim_task *job, struct sent_fds *sent, const sigset_t *mask,
+                  int *socket_out, struct protocol_reply *reply)
+{
+    enum { TRIES = 20 };
+    char message[512];
+    int result = -EPIPE, is_held = 0;
+    for (int tries = 0; tries < TRIES && is_lost(result) && !is_held; tries++) {
+        int socket = find_host(job);
+        if (socket < 0)
+            return -socket;
+        result = request_send(socket, job, sent, mask);
+        if (result == 0 || is_lost(result)) /* what was said before is read */
+            result = await_answer(socket, sent, reply, &is_held);
+        if (result == 0) {
+            *socket_out = socket;
+            return 0;
+        }
+        close(socket);
+    }
+    if (is_lost(result))
+        return end_without_host(job);
+    snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
+             job->space, strerror(-result));
+    return complain(message);
+}
+
+int shim_run(const struct shim_task *job)
+{
+    static struct sent_fds sent;
+    struct protocol_reply reply = {0};
+    sigset_t old;
+    if (bind_self(job) != 0)
+        return 2;
+    set_numbers(job);
+    int socket = -1, signals = open_signals(&old);
+    if (signals < 0)
+        return complain("cannot watch signals");
+    int failed = submit(job, &sent, &old, &socket, &reply);
+    if (failed)
+        return failed;
+    if (reply.error < 0) {
+        complain_for_all(job, reply.message);
+        return report_exit_code(reply.error);
+    }
+    if (reply.message[0])
+        complain(reply.message);
+    request_close_copies(&sent);
+    oom_watch_begin(&memory, reply.status.pid);
+    int result = await_end(job, socket, signals, &reply);
+    if (result < 0)
+        return end_without_host(job);
+    if (reply.message[0])
+        complain(reply.message);
+    report_end(job->stats, job->argv[0], &reply.status, &reply.total);
+    return end_as(reply.status.status);
+}

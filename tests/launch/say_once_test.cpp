@@ -1,0 +1,71 @@
+// tests/launch/told_test.cpp: of the processes that share a token one says the message, and the
+// others wait for it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <vector>
+
+extern "C" {
+#include "launch/report.h"
+}
+
+namespace
+{
+
+constexpr int PROCESSES = 16;
+
+// The bytes that as many processes write which claim the token at about the same time: each that
+// says the message writes S after a moment, and all write E when they go on.
+std::string said_and_ended(int token)
+{
+    int ends[2];
+    std::string text;
+    EXPECT_EQ(pipe(ends), 0);
+    for (int i = 0; i < PROCESSES; i++)
+        if (fork() == 0) {
+            if (say_once_claim(token)) {
+                usleep(50000);
+                (void)!write(ends[1], "S", 1);
+                say_once_done(token);
+            }
+            (void)!write(ends[1], "E", 1);
+            _exit(0);
+        }
+    close(ends[1]);
+    char byte;
+    while (read(ends[0], &byte, 1) == 1)
+        text += byte;
+    close(ends[0]);
+    while (wait(nullptr) > 0)
+        ;
+    return text;
+}
+
+TEST(told, once_and_before_the_others_go_on)
+{
+    int token = say_once_create();
+    ASSERT_GE(token, 0);
+    EXPECT_EQ(said_and_ended(token), "S" + std::string(PROCESSES, 'E'));
+    close(token);
+}
+
+TEST(told, not_again_to_those_that_come_late)
+{
+    int token = say_once_create();
+    ASSERT_EQ(say_once_claim(token), 1);
+    say_once_done(token);
+    EXPECT_EQ(said_and_ended(token), std::string(PROCESSES, 'E'));
+    EXPECT_EQ(say_once_claim(token), 0);
+    close(token);
+}
+
+TEST(told, one_that_dies_before_it_speaks_holds_nobody_up)
+{
+    int token = say_once_create();
+    ASSERT_EQ(say_once_claim(token), 1);
+    EXPECT_EQ(say_once_claim(token), 0);
+    close(token);
+}
+
+} // namespace

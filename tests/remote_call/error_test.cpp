@@ -1,0 +1,125 @@
+// tests/remote_call/error_test.cpp: calls that cannot be made: one error each.
+#include "caller.hpp"
+
+using namespace fixture;
+using namespace caller;
+
+using call_error = SpaceTest;
+
+static intptr_t of_the_root(void *)
+{
+    return 1;
+}
+
+TEST_F(call_error, null_function)
+{
+    Callee callee;
+    EXPECT_EQ(onespace_call(callee.id(), nullptr, nullptr, nullptr), -EINVAL);
+    EXPECT_EQ(message(), "the function is NULL");
+}
+
+TEST_F(call_error, function_of_another_member)
+{
+    Callee callee;
+    intptr_t value = 17;
+    EXPECT_EQ(onespace_call(callee.id(), of_the_root, nullptr, &value), -EINVAL);
+    EXPECT_TRUE(says("it is not in its memory")) << message();
+    EXPECT_EQ(value, 17);
+}
+
+TEST_F(call_error, data_of_the_callee_is_no_function)
+{
+    Callee callee;
+    void *global = nullptr;
+    ASSERT_EQ(onespace_lookup(callee.id(), "global", &global, nullptr), 0);
+    auto *function =
+        reinterpret_cast<onespace_call_function *>(reinterpret_cast<uintptr_t>(global));
+    EXPECT_EQ(onespace_call(callee.id(), function, nullptr, nullptr), -EINVAL);
+    EXPECT_TRUE(says("what is there is no code")) << message();
+}
+
+TEST_F(call_error, address_that_is_not_mapped)
+{
+    Callee callee;
+    auto *function = reinterpret_cast<onespace_call_function *>(UINT64_C(0x10000));
+    EXPECT_EQ(onespace_call(callee.id(), function, nullptr, nullptr), -EINVAL);
+}
+
+TEST_F(call_error, no_such_member)
+{
+    EXPECT_EQ(onespace_call(77, of_the_root, nullptr, nullptr), -ESRCH);
+    EXPECT_EQ(onespace_call(-1, of_the_root, nullptr, nullptr), -ESRCH);
+    EXPECT_TRUE(says("there is no member -1")) << message();
+}
+
+TEST_F(call_error, member_that_does_not_serve)
+{
+    Task task({program("called")});
+    EXPECT_EQ(task.line(), "main");
+    auto *function = function_of(task.id(), "add_to_state");
+    EXPECT_EQ(onespace_call(task.id(), function, nullptr, nullptr), -ENOTSUP);
+    EXPECT_TRUE(says("does not serve calls")) << message();
+    EXPECT_EQ(task.finish().output, "state 7\n");
+}
+
+TEST_F(call_error, thread_mode)
+{
+    auto thread_mode = [](Attr &attr) {
+        attr.flags |= ONESPACE_SPAWN_THREAD;
+        attr.fds = nullptr;
+        attr.fd_count = 0;
+    };
+    Task task({program("callee"), "thread-mode"}, thread_mode);
+    EXPECT_EQ(task.wait(), 0);
+}
+
+TEST_F(call_error, thread_mode_with_the_flag)
+{
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.flags = ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS;
+    std::string path = program("called");
+    char *argv[] = {path.data(), nullptr};
+    EXPECT_EQ(onespace_spawn(path.c_str(), argv, nullptr, &attr), -EINVAL);
+}
+
+TEST_F(call_error, static_program_with_the_flag)
+{
+    char message[256] = "";
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.flags = ONESPACE_SPAWN_CALLS;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    std::string path = program("plain-static");
+    char *argv[] = {path.data(), nullptr};
+    EXPECT_EQ(onespace_spawn(path.c_str(), argv, nullptr, &attr), -ENOTSUP);
+    EXPECT_NE(std::string(message).find("cannot serve calls: link it dynamically"),
+              std::string::npos)
+        << message;
+}
+
+TEST_F(call_error, name_that_is_not_there)
+{
+    Callee callee;
+    const intptr_t none[ONESPACE_CALL_ARGUMENTS] = {};
+    EXPECT_EQ(onespace_call_name(callee.id(), "no_such_function", none, nullptr), -ENOENT);
+    EXPECT_TRUE(says("has no function 'no_such_function'")) << message();
+}
+
+TEST_F(call_error, in_a_forked_child)
+{
+    Callee callee;
+    auto *function = callee.function("add_global");
+    pid_t child = fork();
+    if (child == 0)
+        _exit(onespace_call(callee.id(), function, nullptr, nullptr) == -EPERM ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+TEST(call_outside, a_space_is_an_error)
+{
+    EXPECT_EQ(onespace_call(0, of_the_root, nullptr, nullptr), -EPERM);
+    EXPECT_TRUE(says("onespace_init")) << message();
+    EXPECT_EQ(onespace_call_serve(), -EPERM);
+}
