@@ -26,8 +26,7 @@ namespace onespace::sync::detail
 // Copies to memory that another CPU reads next. Plain stores leave modified lines in the writer's
 // caches, from where the reader's CPU must fetch them one by one: if the two share no cache, that
 // can take several times as long as reading from memory, which is prefetched. Non-temporal stores
-// bypass the caches; between CPUs that share a cache they are slower. `bench/handover/run` shows
-// which is faster on a machine.
+// bypass the caches; between CPUs that share a cache they are slower.
 
 // Below this size streaming is never faster.
 inline constexpr std::size_t stream_from = 2048;
