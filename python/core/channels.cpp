@@ -197,12 +197,12 @@ void describe_buffer(nb::handle data, const std::string &name, onespace_insitu_a
         errors::raise(PyExc_TypeError,
                       "array '" + name + "' holds elements of format '" +
                           (view.format ? view.format : "") +
-                          "', and channels hand out int8 to int64, uint8 to uint64, float32 and "
+                          "', and channels carry int8 to int64, uint8 to uint64, float32 and "
                           "float64 in this machine's byte order: convert it with astype, or "
                           "export it by name");
     if (view.ndim < 1 || view.ndim > ONESPACE_INSITU_DIMENSIONS)
         errors::raise(PyExc_ValueError, "array '" + name + "' has " + std::to_string(view.ndim) +
-                                            " dimensions: channels hand out arrays of 1 to 4");
+                                            " dimensions: channels carry arrays with 1 to 4");
     array.address = view.buf;
     array.dimensions = static_cast<unsigned>(view.ndim);
     for (int i = 0; i < view.ndim; i++) {
@@ -258,9 +258,9 @@ class Producer
                 result, name,
                 "consumers still need the step whose arrays are reused next, or too few have "
                 "opened the channel");
+        // No consumer reads the arrays of this set any more.
         if (result == 0)
-            arrays_in_use[published % arrays_in_use.size()]
-                .clear(); // no consumer reads these arrays any more
+            arrays_in_use[published % arrays_in_use.size()].clear();
         return result == 0;
     }
     void put(const std::string &array_name, const nb::object &data, const std::string &units,
@@ -336,7 +336,7 @@ class Producer
         if (policy == "copy")
             return ONESPACE_INSITU_COPY;
         errors::raise(PyExc_ValueError,
-                      "there is no policy '" + policy + "': give 'wait', 'skip' or 'copy'");
+                      "unknown policy '" + policy + "': give 'wait', 'skip' or 'copy'");
     }
     void check_open() const
     {
@@ -358,8 +358,8 @@ class Producer
     onespace_insitu *handle = nullptr;
     bool busy = false;
     uint64_t published = 0;
-    std::vector<std::vector<nb::object>>
-        arrays_in_use; // arrays that consumers may be reading, by set
+    // The arrays that consumers may be reading, by set.
+    std::vector<std::vector<nb::object>> arrays_in_use;
 };
 
 void add_producer(nb::module_ &module)
@@ -418,7 +418,7 @@ class Consumer
             return onespace_insitu_take(handle, &step, ms);
         });
         if (result < 0 && result != -ENODATA)
-            raise_error(result, name, "no step came in time");
+            raise_error(result, name, "no step was published in time");
         return result == 0;
     }
     void release(onespace_insitu_step &step)

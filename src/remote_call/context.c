@@ -23,7 +23,8 @@ static int claim_table(struct space *space)
     struct shared_header own = shared_header_of(CALL_MAGIC, sizeof(struct call_table));
     if (shared_header_claim(header, &own))
         return 0;
-    shared_header_report("table of lenders", header, space->library, &own, "this program's libonespace");
+    shared_header_report("table of lenders", header, space->library, &own,
+                         "this program's libonespace");
     return call_fail(-EPROTO, "the space's calls are of another version of onespace: install one "
                               "version for all programs");
 }

@@ -18,7 +18,7 @@ enum { CALL_DETAIL = 96 };
 /* A call that has not returned. Lies on the caller's stack; the callee's copy of the library, the
  * caller's signal handlers and nested calls of the same thread use it. */
 struct call_frame {
-    struct arch_remote_call_frame arch;        /* first: arch.leave gets it */
+    struct arch_remote_call_frame arch; /* first: arch.leave gets it */
     struct call_frame *prev;            /* the call that the caller's context runs, or NULL */
     struct call_frame *outer;           /* the call that the callee's context ran before, or NULL */
     struct call_lender *lender;         /* the callee's context; NULL: the thread's own */

@@ -121,7 +121,7 @@ def test_writer_dies_after_each_phase(phases, phase):
 
 
 def test_writer_is_killed_in_close(phases):
-    """What it has published is still read: Close only waits for that."""
+    """Its published steps are still read: Close only waits for the readers."""
     reader = phases.start(phases.phases, "read", "data", stdin=None)
     writer = phases.start(phases.phases, "write", "data")
     writer.wait_for("close")
