@@ -48,7 +48,7 @@ int insitu_prepare(void)
     if (!space)
         return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
     if (force_libc_locking() < 0)
-        return insitu_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
+        return insitu_fail(-EAGAIN, "no thread can be created: raise the limit of processes");
     return map_table(space);
 }
 

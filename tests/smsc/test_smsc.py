@@ -1,4 +1,4 @@
-"""tests/mpi/test_smsc.py: the component of Open MPI 5 and 6 (src/smsc): all ranks of a node use it, or none does.
+"""tests/smsc/test_smsc.py: the component of Open MPI 5 and 6 (src/smsc): all ranks of a node use it, or none does.
 
 With the wheel's library, which has components built in, and with the distribution's if it is new enough, which loads
 them from files (scripts/in-debian trixie, scripts/in-debian sid)."""

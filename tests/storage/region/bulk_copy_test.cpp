@@ -1,4 +1,4 @@
-// tests/storage/region/bulk_test.cpp: large copies into a region and out of it.
+// tests/storage/region/bulk_copy_test.cpp: large copies into a region and out of it.
 #include <algorithm>
 #include <linux/magic.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// tests/mpi/message_test.cpp: what the MPI layer says on standard error.
+// tests/mpi/pmpi/message_test.cpp: what the MPI layer says on standard error.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
-/* tests/mpi/fence.c: the barrier of a node in MPI_Win_fence (src/mpi/rma/intra_node.c) orders what
- * this node's ranks store, and what comes to one of them from other nodes, before the loads of all
- * of them.
+/* tests/mpi/rma/fence.c: the barrier of a node in MPI_Win_fence (src/mpi/rma/intra_node.c) orders
+ * what this node's ranks store, and what comes to one of them from other nodes, before the loads of
+ * all of them.
  *
  * MPI_Win_fence of the libraries that there are is a barrier by itself and would hide that one is
  * missing, but MPI does not promise that. So MPI's is one that synchronises nothing here, and the

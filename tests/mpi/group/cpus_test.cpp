@@ -1,4 +1,4 @@
-// tests/mpi/cpus_test.cpp: whether processes outnumber the CPUs that they may run on.
+// tests/mpi/group/cpus_test.cpp: whether processes outnumber the CPUs that they may run on.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-// tests/mpi/reduce_test.cpp: the loops for wider registers give the same bits as the plain ones.
+// tests/mpi/types/reduce_test.cpp: the loops for wider registers give the same bits as the plain
+// ones.
 #include <cstdint>
 #include <cstring>
 #include <random>

@@ -1,4 +1,4 @@
-// tests/storage/region/changes_test.cpp: which ranges were stored into.
+// tests/storage/region/dirty_pages_test.cpp: which ranges were stored into.
 #include <cerrno>
 #include <cstring>
 #include <linux/userfaultfd.h>
