@@ -74,7 +74,7 @@ void dontfork_update(struct space_slot *self, long nr, const long a[6], long res
     member_unlock(self, signals);
 }
 
-/* ---- mseal: kept as a promise to the task, and the memory can still be unmapped ----
+/* ---- mseal: enforced for the task, while the reaper can still unmap the memory ----
  *
  * The kernel unmaps a sealed mapping only with the address space: a task that seals something, as
  * loaders are about to do, would cost the space a slot and the memory for good. So the kernel seals
