@@ -3,7 +3,7 @@
  * A system call preserves all registers except x0, and compilers rely on it. A trampoline can
  * return only by a jump to a register, so it needs one whose value the code does not use any more.
  * By the calling convention x16 and x17 are lost in every call and return, because the linker may
- * insert code there. So one of them is free if no path from the patch site to a call, a return or
+ * insert code there. One of the two is free if no path from the patch site to a call, a return or
  * the like mentions it. An instruction mentions a register if its number is in one of the four
  * fields that name registers, even if the field is part of a constant.
  *
