@@ -1,4 +1,5 @@
-// tests/agent/exe_test.cpp: a task is its own program, although the kernel knows the root's only.
+// tests/interpose/exe_test.cpp: a task is its own program, although the kernel knows the root's
+// only.
 #include "fixture.hpp"
 
 using namespace fixture;

@@ -1,5 +1,5 @@
-// tests/agent/guests/unwinds.cpp: signals that arrive at every instruction of a system call through
-// libc, and what unwinders make of the stack then.
+// tests/interpose/guests/unwinds.cpp: signals that arrive at every instruction of a system call
+// through libc, and what unwinders make of the stack then.
 //   backtraces    every backtrace reaches main
 //   exceptions    what the handler throws is caught by the caller, at every instruction
 //   cancellation  a thread that is cancelled asynchronously runs its destructors

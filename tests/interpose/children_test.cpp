@@ -1,4 +1,4 @@
-// tests/agent/children_test.cpp: a task's own children and threads, made in every way.
+// tests/interpose/children_test.cpp: a task's own children and threads, made in every way.
 #include "fixture.hpp"
 
 using namespace fixture;

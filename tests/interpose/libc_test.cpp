@@ -1,4 +1,5 @@
-// tests/agent/libc_test.cpp: programs with other libcs, with none to load, and of other languages.
+// tests/interpose/libc_test.cpp: programs with other libcs, with none to load, and of other
+// languages.
 #include <algorithm>
 
 #include "fixture.hpp"

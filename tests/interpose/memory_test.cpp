@@ -1,4 +1,4 @@
-// tests/agent/memory_test.cpp: each task has its own program break, its own range and its own
+// tests/interpose/memory_test.cpp: each task has its own program break, its own range and its own
 // stack.
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-/* tests/agent/guests/own_files.c: what a program finds of itself in /proc. */
+/* tests/interpose/guests/own_files.c: what a program finds of itself in /proc. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// tests/agent/copy_test.cpp: process_vm_readv and process_vm_writev between members do what the
+// tests/interpose/cma_test.cpp: process_vm_readv and process_vm_writev between members do what the
 // system call does between processes. The guest copies.c is run both ways.
 #include <sys/mman.h>
 #include <sys/uio.h>

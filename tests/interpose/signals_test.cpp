@@ -1,5 +1,5 @@
-// tests/agent/signals_test.cpp: programs with handlers of their own for SIGSEGV and SIGBUS do as a
-// task what they do as a process. Each scene of signals.c is run both ways.
+// tests/interpose/signals_test.cpp: programs with handlers of their own for SIGSEGV and SIGBUS do
+// as a task what they do as a process. Each scene of signals.c is run both ways.
 #include "fixture.hpp"
 
 using namespace fixture;

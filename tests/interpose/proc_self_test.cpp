@@ -1,5 +1,5 @@
-// tests/agent/own_files_test.cpp: a task finds its own arguments, environment, auxiliary vector and
-// program in /proc/self.
+// tests/interpose/proc_self_test.cpp: a task finds its own arguments, environment, auxiliary vector
+// and program in /proc/self.
 #include "fixture.hpp"
 
 using namespace fixture;
