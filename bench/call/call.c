@@ -9,20 +9,15 @@
 #include <onespace/call.h>
 
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include "../lib/ticks.h"
+#include "../lib/bench.h"
 
 enum { FUNCTIONS = 2, TIMEOUT_MS = 20000 };
 static double batch_seconds = 0.02;
 
-/* Of the callee. */
+/* The callee exports one. */
 struct service {
     onespace_call_function *functions[FUNCTIONS];
     /* Requests to its own thread. `request` counts them: by the caller, with release; read by the
@@ -48,16 +43,10 @@ static intptr_t allocate(void *argument)
     return length;
 }
 
-static void fail(const char *what, const char *why)
-{
-    fprintf(stderr, "bench/call: %s: %s\n", what, why);
-    exit(1);
-}
-
 static void check(const char *what, int result)
 {
     if (result < 0)
-        fail(what, strerror(-result));
+        bench_fail(what, strerror(-result));
 }
 
 static void futex(_Atomic uint32_t *word, int operation, uint32_t value)
@@ -71,7 +60,7 @@ static int serve(void)
 {
     static struct service service = {.functions = {empty, allocate}, .sleeps = 1};
     if (onespace_call_serve() < 0)
-        fail("onespace_call_serve", onespace_call_message());
+        bench_fail("onespace_call_serve", onespace_call_message());
     check("export", onespace_export("service", &service, sizeof(service)));
     for (uint32_t seen = 0;; seen++) {
         while (atomic_load_explicit(&service.request, memory_order_acquire) == seen)
@@ -92,7 +81,7 @@ struct side {
     int callee;
     struct service *service;
 };
-typedef void way(const struct side *side, unsigned function);
+typedef void method(const struct side *side, unsigned function);
 
 static void by_own_function(const struct side *side, unsigned function)
 {
@@ -104,7 +93,7 @@ static void by_own_function(const struct side *side, unsigned function)
 static void by_call(const struct side *side, unsigned function)
 {
     if (onespace_call(side->callee, side->service->functions[function], NULL, NULL) < 0)
-        fail("onespace_call", onespace_call_message());
+        bench_fail("onespace_call", onespace_call_message());
 }
 
 static void request(struct service *service, unsigned function, unsigned sleeps)
@@ -123,28 +112,28 @@ static void request(struct service *service, unsigned function, unsigned sleeps)
             __builtin_ia32_pause();
 }
 
-static void by_thread_that_spins(const struct side *side, unsigned function)
+static void by_spinning_thread(const struct side *side, unsigned function)
 {
     request(side->service, function, 0);
 }
 
-static void by_thread_that_sleeps(const struct side *side, unsigned function)
+static void by_sleeping_thread(const struct side *side, unsigned function)
 {
     request(side->service, function, 1);
 }
 
-static void measure(const char *name, const struct side *side, way *go)
+static void measure(const char *name, const struct side *side, method *method_call)
 {
     for (unsigned function = 0; function < FUNCTIONS; function++) {
         long count = 0;
-        go(side, function);
+        method_call(side, function);
         double began = seconds_now(), now;
         do {
             for (int i = 0; i < 200; i++)
-                go(side, function);
+                method_call(side, function);
             count += 200;
         } while ((now = seconds_now()) - began < batch_seconds);
-        printf("%s %u %.4g\n", name, function + 1, (now - began) / (double)count);
+        bench_print(name, function + 1, (now - began) / (double)count);
     }
     fflush(stdout);
 }
@@ -182,24 +171,6 @@ static int start(char *program, char *role, const char *argument, int cpu)
     return task;
 }
 
-/* The caller's CPU and another one, or the same twice. */
-static int find_cpus(int *other)
-{
-    cpu_set_t cpus;
-    int first = -1;
-    *other = -1;
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
-        fail("sched_getaffinity", "no CPUs");
-    for (int cpu = 0; cpu < CPU_SETSIZE && *other < 0; cpu++)
-        if (CPU_ISSET(cpu, &cpus))
-            *(first < 0 ? &first : other) = cpu;
-    CPU_ZERO(&cpus);
-    CPU_SET(first, &cpus);
-    if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
-        fail("sched_setaffinity", "cannot be bound");
-    return first;
-}
-
 int main(int argc, char **argv)
 {
     const char *given = getenv("BATCH_SECONDS");
@@ -208,18 +179,19 @@ int main(int argc, char **argv)
         return serve();
     if (argc > 1)
         return call_as_task(atoi(argv[2]));
-    int other, cpu = find_cpus(&other);
+    int cpu = bench_cpu(0), other = bench_cpu(1);
+    bench_bind(cpu);
     check("onespace_init", onespace_init());
     char id[16];
-    int callee = start(argv[0], "callee", "", other < 0 ? cpu : other);
+    int callee = start(argv[0], "callee", "", other);
     struct onespace_status status = {.status = 1};
     struct side side = find(callee);
     snprintf(id, sizeof(id), "%d", callee);
     check("wait", onespace_wait(start(argv[0], "caller", id, cpu), &status, -1));
     measure("root", &side, by_call);
-    if (other >= 0)
-        measure("spinning", &side, by_thread_that_spins);
-    measure("sleeping", &side, by_thread_that_sleeps);
+    if (other != cpu)
+        measure("spinning", &side, by_spinning_thread);
+    measure("sleeping", &side, by_sleeping_thread);
     check("kill", onespace_kill(callee, SIGKILL));
     check("wait", onespace_wait(callee, NULL, -1));
     return status.status != 0;

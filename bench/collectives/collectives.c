@@ -8,23 +8,19 @@
  * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
  * batch, "operation/cpu size seconds": of CPU, all ranks together. */
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "../lib/options.h"
+#include "../lib/bench.h"
 
-enum { WARM_UP = 4, MOST = 1000000 };
+enum { WARM_UP = 4, CALLS_MAX = 1000000 };
 
-static struct options options = OPTIONS_INIT("barrier,bcast,allreduce");
+static struct bench_options options = BENCH_OPTIONS_INIT("barrier,bcast,allreduce");
 
-/* What one rank has. */
+/* The buffers and counts of this rank. */
 struct state {
     int rank, ranks, bytes, count; /* count: of doubles */
-    char *give, *get;
-    int *counts, *places, *uneven; /* uneven: of doubles, the same in all as `count` of each rank */
+    char *sendbuf, *recvbuf;
+    int *counts, *displs, *uneven; /* uneven: of doubles, the same in all as `count` of each rank */
     MPI_Datatype *types;
 };
 
@@ -36,19 +32,21 @@ static void barrier(const struct state *state, int root)
 
 static void bcast(const struct state *state, int root)
 {
-    MPI_Bcast(state->rank == root ? state->give : state->get, state->bytes, MPI_BYTE, root,
+    MPI_Bcast(state->rank == root ? state->sendbuf : state->recvbuf, state->bytes, MPI_BYTE, root,
               MPI_COMM_WORLD);
 }
 
 static void reduce(const struct state *state, int root)
 {
-    MPI_Reduce(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+    MPI_Reduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, root,
+               MPI_COMM_WORLD);
 }
 
 static void allreduce(const struct state *state, int root)
 {
     (void)root;
-    MPI_Allreduce(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM,
+                  MPI_COMM_WORLD);
 }
 
 static MPI_Op add; /* a function of the program */
@@ -65,99 +63,100 @@ static void add_doubles(void *in, void *inout, int *count, MPI_Datatype *type)
 static void allreduce_own(const struct state *state, int root)
 {
     (void)root;
-    MPI_Allreduce(state->give, state->get, state->count, MPI_DOUBLE, add, MPI_COMM_WORLD);
+    MPI_Allreduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, add, MPI_COMM_WORLD);
 }
 
 /* Pairs with gaps: an item is two doubles wide. */
 static void allreduce_maxloc(const struct state *state, int root)
 {
     (void)root;
-    MPI_Allreduce(state->give, state->get, (state->count + 1) / 2, MPI_DOUBLE_INT, MPI_MAXLOC,
-                  MPI_COMM_WORLD);
+    MPI_Allreduce(state->sendbuf, state->recvbuf, (state->count + 1) / 2, MPI_DOUBLE_INT,
+                  MPI_MAXLOC, MPI_COMM_WORLD);
 }
 
 static void reduce_scatter(const struct state *state, int root)
 {
     (void)root;
-    MPI_Reduce_scatter_block(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM,
+    MPI_Reduce_scatter_block(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM,
                              MPI_COMM_WORLD);
 }
 
 static void reduce_scatter_uneven(const struct state *state, int root)
 {
     (void)root;
-    MPI_Reduce_scatter(state->give, state->get, state->uneven, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce_scatter(state->sendbuf, state->recvbuf, state->uneven, MPI_DOUBLE, MPI_SUM,
+                       MPI_COMM_WORLD);
 }
 
 static void scan(const struct state *state, int root)
 {
     (void)root;
-    MPI_Scan(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Scan(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void exscan(const struct state *state, int root)
 {
     (void)root;
-    MPI_Exscan(state->give, state->get, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Exscan(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 static void gather(const struct state *state, int root)
 {
-    MPI_Gather(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE, root,
+    MPI_Gather(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE, root,
                MPI_COMM_WORLD);
 }
 
 static void gatherv(const struct state *state, int root)
 {
-    MPI_Gatherv(state->give, state->bytes, MPI_BYTE, state->get, state->counts, state->places,
-                MPI_BYTE, root, MPI_COMM_WORLD);
+    MPI_Gatherv(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->counts,
+                state->displs, MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
 static void scatter(const struct state *state, int root)
 {
-    MPI_Scatter(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE, root,
-                MPI_COMM_WORLD);
+    MPI_Scatter(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
+                root, MPI_COMM_WORLD);
 }
 
 static void scatterv(const struct state *state, int root)
 {
-    MPI_Scatterv(state->give, state->counts, state->places, MPI_BYTE, state->get, state->bytes,
-                 MPI_BYTE, root, MPI_COMM_WORLD);
+    MPI_Scatterv(state->sendbuf, state->counts, state->displs, MPI_BYTE, state->recvbuf,
+                 state->bytes, MPI_BYTE, root, MPI_COMM_WORLD);
 }
 
 static void allgather(const struct state *state, int root)
 {
     (void)root;
-    MPI_Allgather(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE,
+    MPI_Allgather(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
                   MPI_COMM_WORLD);
 }
 
 static void allgatherv(const struct state *state, int root)
 {
     (void)root;
-    MPI_Allgatherv(state->give, state->bytes, MPI_BYTE, state->get, state->counts, state->places,
-                   MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Allgatherv(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->counts,
+                   state->displs, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 static void alltoall(const struct state *state, int root)
 {
     (void)root;
-    MPI_Alltoall(state->give, state->bytes, MPI_BYTE, state->get, state->bytes, MPI_BYTE,
+    MPI_Alltoall(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
                  MPI_COMM_WORLD);
 }
 
 static void alltoallv(const struct state *state, int root)
 {
     (void)root;
-    MPI_Alltoallv(state->give, state->counts, state->places, MPI_BYTE, state->get, state->counts,
-                  state->places, MPI_BYTE, MPI_COMM_WORLD);
+    MPI_Alltoallv(state->sendbuf, state->counts, state->displs, MPI_BYTE, state->recvbuf,
+                  state->counts, state->displs, MPI_BYTE, MPI_COMM_WORLD);
 }
 
 static void alltoallw(const struct state *state, int root)
 {
     (void)root;
-    MPI_Alltoallw(state->give, state->counts, state->places, state->types, state->get,
-                  state->counts, state->places, state->types, MPI_COMM_WORLD);
+    MPI_Alltoallw(state->sendbuf, state->counts, state->displs, state->types, state->recvbuf,
+                  state->counts, state->displs, state->types, MPI_COMM_WORLD);
 }
 
 static void dup_free(const struct state *state, int root)
@@ -180,7 +179,7 @@ static void dup_barrier_free(const struct state *state, int root)
 static const struct operation {
     const char *name;
     void (*call)(const struct state *state, int root);
-    int gives_to_each; /* `bytes` for each rank */
+    int sends_to_each; /* `bytes` for each rank */
     int has_no_size;
 } operations[] = {
     {"barrier", barrier, 0, 1},
@@ -218,17 +217,17 @@ static double cpu_seconds(void)
 /* One word of each cache line. */
 static void read_result(const struct state *state)
 {
-    const volatile char *get = state->get;
+    const volatile char *recvbuf = state->recvbuf;
     for (int at = 0; at < state->bytes; at += 64)
-        (void)get[at];
+        (void)recvbuf[at];
 }
 
 static void repeat(const struct operation *operation, const struct state *state, long count)
 {
-    size_t given = (size_t)state->bytes * (size_t)(operation->gives_to_each ? state->ranks : 1);
+    size_t given = (size_t)state->bytes * (size_t)(operation->sends_to_each ? state->ranks : 1);
     for (long i = 0; i < count; i++) {
         if (options.fresh)
-            memset(state->give, (int)(i & 1), given); /* as doubles 0 or tiny: never NaN */
+            memset(state->sendbuf, (int)(i & 1), given); /* as doubles 0 or tiny: never NaN */
         operation->call(state, (int)(i % state->ranks));
         if (options.fresh)
             read_result(state);
@@ -261,15 +260,15 @@ static void measure(const struct operation *operation, struct state *state, int 
     for (int i = 0; i < state->ranks; i++) {
         int is_paired = (i | 1) < state->ranks;
         state->counts[i] = bytes;
-        state->places[i] = i * bytes;
+        state->displs[i] = i * bytes;
         state->uneven[i] =
             is_paired ? state->count + (i % 2 ? -1 : 1) * (state->count / 2) : state->count;
     }
     for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
         double seconds = run_batch(operation, state, count, &cpu);
         double target = attempt == 0 ? options.batch_seconds / 10 : options.batch_seconds;
-        count = seconds > 0 ? (long)(target / seconds) : MOST;
-        count = count < state->ranks ? state->ranks : count > MOST ? MOST : count;
+        count = seconds > 0 ? (long)(target / seconds) : CALLS_MAX;
+        count = count < state->ranks ? state->ranks : count > CALLS_MAX ? CALLS_MAX : count;
     }
     for (int batch = 0; batch < options.batches; batch++) {
         double seconds = run_batch(operation, state, count, &cpu);
@@ -279,17 +278,6 @@ static void measure(const struct operation *operation, struct state *state, int 
     }
     if (state->rank == 0)
         fflush(stdout);
-}
-
-static void *new_buffer(size_t bytes)
-{
-    void *buffer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + 4096);
-    if (!buffer) {
-        fprintf(stderr, "collectives: no memory for a buffer of %zu bytes\n", bytes);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    memset(buffer, 0, bytes);
-    return buffer;
 }
 
 static int usage(const char *why)
@@ -307,8 +295,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &state.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &state.ranks);
-    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;)
-        if (!options_take(&options, option, optarg))
+    for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;)
+        if (!bench_option(&options, option, optarg))
             return usage("unknown option");
     for (int i = optind; i < argc; i++) {
         if (atoi(argv[i]) < 8 || atoi(argv[i]) % 8)
@@ -316,22 +304,23 @@ int main(int argc, char **argv)
         largest = (size_t)atoi(argv[i]) > largest ? (size_t)atoi(argv[i]) : largest;
     }
     MPI_Op_create(add_doubles, 1, &add);
-    state.give = new_buffer(largest * (size_t)state.ranks);
-    state.get = new_buffer(largest * (size_t)state.ranks);
-    state.counts = new_buffer((size_t)state.ranks * sizeof(int));
-    state.places = new_buffer((size_t)state.ranks * sizeof(int));
-    state.uneven = new_buffer((size_t)state.ranks * sizeof(int));
-    state.types = new_buffer((size_t)state.ranks * sizeof(MPI_Datatype));
+    state.sendbuf = bench_allocate_pages(largest * (size_t)state.ranks);
+    state.recvbuf = bench_allocate_pages(largest * (size_t)state.ranks);
+    state.counts = bench_allocate_pages((size_t)state.ranks * sizeof(int));
+    state.displs = bench_allocate_pages((size_t)state.ranks * sizeof(int));
+    state.uneven = bench_allocate_pages((size_t)state.ranks * sizeof(int));
+    state.types = bench_allocate_pages((size_t)state.ranks * sizeof(MPI_Datatype));
     for (int i = 0; i < state.ranks; i++)
         state.types[i] = MPI_BYTE;
     for (int which = 0; which < OPERATIONS; which++)
-        for (int i = optind; i < argc && options_want(&options, operations[which].name); i++)
+        for (int i = optind; i < argc && bench_list_has(options.operations, operations[which].name);
+             i++)
             if (i == optind || !operations[which].has_no_size)
                 measure(&operations[which], &state, atoi(argv[i]));
-    free(state.give);
-    free(state.get);
+    free(state.sendbuf);
+    free(state.recvbuf);
     free(state.counts);
-    free(state.places);
+    free(state.displs);
     free(state.uneven);
     free(state.types);
     MPI_Op_free(&add);

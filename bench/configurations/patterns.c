@@ -12,9 +12,8 @@
  * the end "messages COUNT", the sends or puts of all ranks. Received data is verified byte by
  * byte. */
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "../lib/bench.h"
 
 enum { WARM_UP = 3 };
 
@@ -86,7 +85,7 @@ static void make_window(struct job *job)
     MPI_Win_free(&job->window);
 }
 
-static int nothing_arrives(const struct job *job, int batch)
+static int receives_nothing(const struct job *job, int batch)
 {
     (void)job, (void)batch;
     return 1;
@@ -100,7 +99,7 @@ static const struct operation {
 } operations[] = {
     {"exchange", exchange, exchange_is_right, 0},
     {"all_put_all", all_put_all, puts_are_right, 1},
-    {"window", make_window, nothing_arrives, 0},
+    {"window", make_window, receives_nothing, 0},
 };
 enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
 
@@ -132,9 +131,9 @@ static int measure(const struct operation *operation, struct job *job, int batch
         double found = run_batch(operation, job, count);
         MPI_Barrier(MPI_COMM_WORLD); /* the last puts have arrived */
         right &= operation->is_right(job, batch);
-        MPI_Barrier(MPI_COMM_WORLD); /* nobody overwrites what others still verify */
+        MPI_Barrier(MPI_COMM_WORLD); /* before the next batch overwrites the buffers */
         if (job->rank == 0)
-            printf("%s %d %.9e\n", operation->name, job->size, found);
+            bench_print(operation->name, job->size, found);
     }
     if (operation->in_window) {
         MPI_Win_unlock_all(job->window);
@@ -145,16 +144,6 @@ static int measure(const struct operation *operation, struct job *job, int batch
         fprintf(stderr, "patterns: %s of %d bytes: wrong data arrived\n", operation->name,
                 job->size);
     return all_right;
-}
-
-static unsigned char *new_buffer(size_t size)
-{
-    unsigned char *buffer = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    if (!buffer) {
-        fprintf(stderr, "patterns: no memory for %zu bytes\n", size);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return memset(buffer, 0, size);
 }
 
 int main(int argc, char **argv)
@@ -176,8 +165,8 @@ int main(int argc, char **argv)
     }
     for (int i = 4; i < argc && right; i++) {
         job.size = atoi(argv[i]);
-        job.send = new_buffer((size_t)job.size);
-        job.receive = new_buffer((size_t)job.size * (size_t)job.ranks);
+        job.send = bench_allocate_pages((size_t)job.size);
+        job.receive = bench_allocate_pages((size_t)job.size * (size_t)job.ranks);
         right = measure(operation, &job, atoi(argv[2]), atof(argv[3]) / 1000);
         free(job.send);
         free(job.receive);

@@ -14,34 +14,22 @@
 // A loop changes all values that a rank sends, then updates the ghosts. The cost of an update is
 // the loop's time minus that of the same loop without updates, so that it includes the slower
 // stores to cache lines which a neighbour has read. Rank 0 prints lines
-// "ghost/VARIANT POINTS SECONDS", one per batch, of the slowest rank, and
-// "calls/VARIANT POINTS COUNT MIN MEAN MAX SD OUTLIERS" over the single iterations of the loop;
-// those above 10 times the minimum are outliers. The ghosts are verified after each batch.
-#include <cmath>
-#include <cstring>
+// "ghost/VARIANT POINTS SECONDS", one per batch, of the slowest rank. The ghosts are verified after
+// each batch.
 #include <functional>
-#include <getopt.h>
 #include <memory>
 #include <onespace/sync/cluster.hpp>
 #include <onespace/sync/ghost_mpi.hpp>
-#include <sched.h>
-#include <time.h>
 
+#include "../lib/bench.h"
 #include "windows.hpp"
 
 namespace os = onespace::sync;
 
-static constexpr int most_calls = 20000; // of a batch
+static constexpr int calls_max = 20000; // of a batch
 static int rank, ranks, batches = 10;
 static double batch_seconds = 0.002;
-static std::string wanted = ",";
-
-static double now()
-{
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
+static const char *wanted; // names, comma-separated; nullptr: all
 
 struct variant {
     const char *name;
@@ -58,30 +46,20 @@ struct setting {
     int points; // of the mesh
 };
 
-// The time of each of `count` iterations of the loop on the calling rank.
-static std::vector<double> time_of(const variant &one, int count, setting &in, bool updates = true)
+// The time of an iteration of the loop on the calling rank, as a mean of `count`.
+static double time_of(const variant &one, int count, setting &in, bool updates = true)
 {
-    part &mine = in.mine;
-    std::vector<double> times(count);
     for (int warm = 0; warm < 10; warm++) // section 4.3 of the paper
         in.all.barrier();
-    double before = now();
-    for (auto &time : times) {
-        mine.compute();
+    double start = seconds_now();
+    for (int i = 0; i < count; i++) {
+        in.mine.compute();
         if (one.prepare)
             one.prepare();
         if (updates)
             one.update();
-        double after = now();
-        time = after - before;
-        before = after;
     }
-    return times;
-}
-
-static double mean_of(const std::vector<double> &times)
-{
-    return std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
+    return (seconds_now() - start) / count;
 }
 
 // A barrier of all ranks that yields, since not every MPI does so in its own waits and ranks may
@@ -110,27 +88,12 @@ static int calls_of(const variant &one, setting &in)
 {
     double seconds = 0;
     for (int i = 0; i < 3; i++) {
-        seconds = slowest(mean_of(time_of(one, 1, in)));
+        seconds = slowest(time_of(one, 1, in));
         check(one, in.mine);
     }
     if (seconds < 1e-3)
-        seconds = slowest(mean_of(time_of(one, 10, in)));
-    return std::clamp(int(batch_seconds / seconds), 2, most_calls);
-}
-
-static void say_calls(const variant &one, int points, std::vector<double> &all)
-{
-    if (rank != 0)
-        return;
-    auto [low, high] = std::minmax_element(all.begin(), all.end());
-    double mean = mean_of(all), squares = 0;
-    long outliers = 0;
-    for (double time : all) {
-        squares += (time - mean) * (time - mean);
-        outliers += time > 10 * *low;
-    }
-    printf("calls/%s %d %zu %.9e %.9e %.9e %.9e %ld\n", one.name, points, all.size(), *low, mean,
-           *high, std::sqrt(squares / double(all.size())), outliers);
+        seconds = slowest(time_of(one, 10, in));
+    return std::clamp(int(batch_seconds / seconds), 2, calls_max);
 }
 
 static void interleave(setting &in, const std::vector<variant> &variants)
@@ -138,22 +101,14 @@ static void interleave(setting &in, const std::vector<variant> &variants)
     std::vector<int> counts;
     for (const auto &one : variants)
         counts.push_back(calls_of(one, in));
-    std::vector<std::vector<double>> every(variants.size());
     for (int batch = 0; batch < batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++) {
-            double idle = slowest(mean_of(time_of(variants[i], counts[i], in, false)));
-            auto times = time_of(variants[i], counts[i], in);
-            double seconds = slowest(mean_of(times)) - idle;
+            double idle = slowest(time_of(variants[i], counts[i], in, false));
+            double seconds = slowest(time_of(variants[i], counts[i], in)) - idle;
             check(variants[i], in.mine);
             if (rank == 0)
                 printf("ghost/%s %d %.9e\n", variants[i].name, in.points, std::max(seconds, 1e-9));
-            std::vector<double> of_all(times.size());
-            MPI_Reduce(times.data(), of_all.data(), counts[i], MPI_DOUBLE, MPI_MAX, 0,
-                       MPI_COMM_WORLD);
-            every[i].insert(every[i].end(), of_all.begin(), of_all.end());
         }
-    for (std::size_t i = 0; i < variants.size(); i++)
-        say_calls(variants[i], in.points, every[i]);
 }
 
 // The selected variants of one mesh; owns them.
@@ -190,9 +145,9 @@ class variants
     }
 
   private:
-    static bool is_wanted(const std::string &name)
+    static bool is_wanted(const char *name)
     {
-        return wanted == "," || wanted.find("," + name + ",") != std::string::npos;
+        return !wanted || bench_list_has(wanted, name);
     }
     template <class Exchange, class... Arguments> void add(const char *name, Arguments &&...with)
     {
@@ -259,7 +214,7 @@ static bool parse(int argc, char **argv)
         else if (option == 't')
             batch_seconds = atof(optarg) / 1000;
         else if (option == 'v')
-            wanted = std::string(",") + optarg + ",";
+            wanted = optarg;
         else
             return false;
     }

@@ -7,16 +7,12 @@ The files of lists are little-endian int32:
   magic, ranks, then the position of each rank's words and of the end;
   a rank's words: own points, neighbours, for each neighbour: rank, sent, received, and the sent points;
   then the ids of all points.
-Points are numbered as in the paper's figure 8: own points that are sent to nobody, to one rank (sorted by rank), to
-several; then the ghosts, by the rank that they come from, so that those of each neighbour are contiguous."""
-import contextlib
+Points are numbered as in the paper's figure 8: own points that are not sent, are sent to one rank (sorted by rank),
+or to several; then the ghosts, by the rank that they come from, so that those of each neighbour are contiguous."""
 import ctypes
 import functools
 import os
 import pathlib
-import sys
-import threading
-import time
 
 import numpy as np
 
@@ -29,40 +25,6 @@ HXT = 10  # Gmsh's Mesh.Algorithm3D
 def cache_directory():
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return pathlib.Path(cache) / "onespace/meshes"
-
-
-class Bar:
-    """Progress: the steps done and the time spent in the current one; one line on a terminal, else one line per
-    step."""
-
-    def __init__(self, steps):
-        self.steps, self.done = steps, 0
-
-    @contextlib.contextmanager
-    def step(self, what):
-        start, ended = time.monotonic(), threading.Event()
-
-        def draw(end=""):
-            filled = "#" * (20 * self.done // self.steps)
-            print(f"\r[{filled:20}] {self.done} of {self.steps}: {what}, {time.monotonic() - start:.0f} s", end=end,
-                  file=sys.stderr, flush=True)
-
-        def redraw():
-            while not ended.wait(1):
-                draw()
-
-        drawer = threading.Thread(target=redraw, daemon=True)
-        if sys.stderr.isatty():
-            draw()
-            drawer.start()
-        try:
-            yield
-            self.done += 1
-        finally:
-            ended.set()
-            if drawer.ident:
-                drawer.join()
-            draw("\n")
 
 
 def write(path, save):
@@ -116,7 +78,7 @@ def graph_of(size):
         return file["start"], file["to"]
 
 
-# ---- Its parts ----
+# ---- Partitions ----
 
 def metis():
     try:
@@ -125,7 +87,7 @@ def metis():
         raise ob.Failure("libmetis.so.5 is not installed (Debian: libmetis5; scripts/setup test)") from None
 
 
-def cut(start, to, parts):
+def partition(start, to, parts):
     """The part of each point, by METIS_PartGraphKway with its defaults."""
     part = np.zeros(len(start) - 1, np.int32)
     if parts == 1:
@@ -141,7 +103,7 @@ def cut(start, to, parts):
     done = metis().METIS_PartGraphKway(word(len(part)), word(1), array(start), array(to), None, None, None, word(parts),
                                        None, None, None, word(0), array(part))
     if done != 1 or len(np.unique(part)) != parts:
-        raise ob.Failure(f"METIS cannot cut {len(part)} points into {parts} parts (it returned {done})")
+        raise ob.Failure(f"METIS cannot partition {len(part)} points into {parts} parts (it returned {done})")
     return part
 
 
@@ -156,12 +118,12 @@ def subgraph(start, to, chosen):
     return np.concatenate([[0], np.cumsum(counts)]), end[kept]
 
 
-def cut_in_two_steps(start, to, nodes, ranks):
-    node = cut(start, to, nodes)
+def partition_nodes(start, to, nodes, ranks):
+    node = partition(start, to, nodes)
     owner = np.empty_like(node)
     for i in range(nodes):
         chosen = np.flatnonzero(node == i)
-        owner[chosen] = i * (ranks // nodes) + cut(*subgraph(start, to, chosen), ranks // nodes)
+        owner[chosen] = i * (ranks // nodes) + partition(*subgraph(start, to, chosen), ranks // nodes)
     return owner
 
 
@@ -175,25 +137,26 @@ def lists_of(start, to, owner, ranks):
     sent = np.unique(origin[crossing] * ranks + owner[to[crossing]])
     point, reader = sent // ranks, (sent % ranks).astype(np.int32)
     readers = np.bincount(point, minlength=len(owner))
-    only = np.full(len(owner), -1, np.int64)  # 0: nobody gets it, rank + 1: one does, ranks + 1: several
+    only = np.full(len(owner), -1, np.int64)  # 0: not sent, rank + 1: sent to that rank, ranks + 1: to several
     only[:] = np.where(readers > 1, ranks + 1, 0)
     single = readers[point] == 1
     only[point[single]] = reader[single] + 1
     order = np.lexsort((np.arange(len(owner)), only, owner))  # all ranks' own points, in local order
     first = np.searchsorted(owner[order], np.arange(ranks + 1))
-    place = np.empty(len(owner), np.int64)
-    place[order] = np.arange(len(owner))  # in `order`; less the owner's first: local
+    position_of = np.empty(len(owner), np.int64)
+    position_of[order] = np.arange(len(owner))  # in `order`; less the owner's first: local
     words = []
     for rank in range(ranks):
         outgoing, incoming = owner[point] == rank, reader == rank
         out_points, out_readers, in_points = point[outgoing], reader[outgoing], point[incoming]
         lists, ghosts = [], []
         for other in np.unique(out_readers):  # edges are symmetric: a rank that receives also sends
-            mine = out_points[out_readers == other]
-            theirs = in_points[owner[in_points] == other]
-            mine, theirs = mine[np.argsort(place[mine])], theirs[np.argsort(place[theirs])]
-            lists += [[other, len(mine), len(theirs)], place[mine] - first[rank]]
-            ghosts.append(theirs)
+            outgoing_points = out_points[out_readers == other]
+            incoming_points = in_points[owner[in_points] == other]
+            outgoing_points = outgoing_points[np.argsort(position_of[outgoing_points])]
+            incoming_points = incoming_points[np.argsort(position_of[incoming_points])]
+            lists += [[other, len(outgoing_points), len(incoming_points)], position_of[outgoing_points] - first[rank]]
+            ghosts.append(incoming_points)
         own = order[first[rank]:first[rank + 1]]
         words.append(np.concatenate([[len(own), len(ghosts)], *lists, own, *ghosts]).astype("<i4"))
     return words
@@ -210,48 +173,18 @@ def save_lists(words, file):
         file.write(one.tobytes())
 
 
-def prepare(sizes, cuts):
-    """Makes what is missing; cuts: [(ranks, nodes)]."""
-    wanted = [(size, ranks, nodes) for size in sizes for ranks, nodes in cuts
+def prepare(sizes, partitions):
+    """Makes the meshes and lists that do not exist yet; partitions: [(ranks, nodes)]."""
+    wanted = [(size, ranks, nodes) for size in sizes for ranks, nodes in partitions
               if not lists_path(size, ranks, nodes).exists()]
     meshes = [size for size in dict.fromkeys(one[0] for one in wanted) if not graph_path(size).exists()]
-    bar = Bar(len(meshes) + len(wanted))
     for size in meshes:
-        with bar.step(f"mesh of size {size}"):
-            start, to = make_graph(size)
-            write(graph_path(size), functools.partial(np.savez, start=start, to=to))
+        ob.progress(f"mesh of size {size}")
+        start, to = make_graph(size)
+        write(graph_path(size), functools.partial(np.savez, start=start, to=to))
     for size, ranks, nodes in wanted:
-        with bar.step(f"mesh of size {size}, parts for {ranks} ranks" + (f" on {nodes} nodes" if nodes > 1 else "")):
-            start, to = graph_of(size)
-            owner = cut(start, to, ranks) if nodes == 1 else cut_in_two_steps(start, to, nodes, ranks)
-            words = lists_of(start, to, owner, ranks)
-            write(lists_path(size, ranks, nodes), functools.partial(save_lists, words))
-
-
-# ---- Tables 2 and 3 ----
-
-def describe(size, ranks, nodes=1):
-    """Averages over the ranks: points, neighbours and KiB within the node and between nodes (of FP64, per rank), and
-    how many ranks of a node communicate with other nodes."""
-    words = np.fromfile(lists_path(size, ranks, nodes), "<i4")
-    position = words[2:3 + ranks]
-    per_node = ranks // nodes
-    intra, inter, intra_points, inter_points, speakers, points = 0, 0, 0, 0, 0, 0
-    for rank in range(ranks):
-        at = position[rank]
-        points += words[at]
-        neighbours, at, speaks = words[at + 1], at + 2, False
-        for _ in range(neighbours):
-            other, sent = words[at], words[at + 1]
-            if other // per_node == rank // per_node:
-                intra, intra_points = intra + 1, intra_points + sent
-            else:
-                inter, inter_points, speaks = inter + 1, inter_points + sent, True
-            at += 3 + sent
-        speakers += speaks
-    def kib(count):
-        return count * 8 / 1024 / ranks
-
-    return {"mesh points": int(points), "points": points / ranks, "neighbours": intra / ranks,
-            "KiB": kib(intra_points), "speakers": speakers / nodes, "far neighbours": inter / max(speakers, 1),
-            "far KiB": kib(inter_points) * ranks / max(speakers, 1)}
+        ob.progress(f"mesh of size {size}, parts for {ranks} ranks on {nodes} nodes")
+        start, to = graph_of(size)
+        owner = partition(start, to, ranks) if nodes == 1 else partition_nodes(start, to, nodes, ranks)
+        words = lists_of(start, to, owner, ranks)
+        write(lists_path(size, ranks, nodes), functools.partial(save_lists, words))

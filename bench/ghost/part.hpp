@@ -24,7 +24,7 @@ struct neighbour {
 };
 
 struct part {
-    int own = 0, inner = 0; // points; those before `inner` are sent to nobody
+    int own = 0, inner = 0; // points; those before `inner` are not sent
     std::vector<neighbour> neighbours;
     std::vector<std::int64_t> ids; // of all points, ghosts included
     std::vector<double> vector;

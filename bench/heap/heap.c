@@ -10,14 +10,11 @@
  * binary runs as a process and as a task. */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "../lib/bench.h"
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
@@ -45,11 +42,10 @@ static void *checked(void *memory)
 {
     if (memory && memory != MAP_FAILED)
         return memory;
-    fprintf(stderr, "heap: out of memory\n");
-    exit(1);
+    bench_fail("out of memory", NULL);
 }
 
-/* Keeps the compiler from eliding allocations that nobody reads. */
+/* Volatile, so that the compiler does not elide allocations. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -138,14 +134,7 @@ static const struct loop {
     void (*run)(void);
 } loops[] = {{"small", small}, {"mixed", mixed}, {"large", large}, {"grow", grow}, {"mmap", map}};
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-/* Of this partner alone, task or process. */
+/* Counted for this partner, task or process. */
 static long page_faults(void)
 {
     struct rusage usage;
@@ -157,7 +146,7 @@ static void wait_for_all(void)
     pthread_barrier_wait(&shared->barrier);
 }
 
-/* Of the whole address space, hence of all partners if they are tasks. */
+/* The resident bytes of the address space, which is that of all partners if they are tasks. */
 static long resident(void)
 {
     long pages = 0;
@@ -204,14 +193,14 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
         wait_for_all();
         long faults = page_faults();
-        double start = now();
+        double start = seconds_now();
         loops[i].run();
-        double seconds = now() - start;
+        double seconds = seconds_now() - start;
         printf("%s %d %.9e %ld\n", loops[i].name, number, seconds, page_faults() - faults);
     }
     wait_for_all();
     fill_and_free();
-    wait_for_all(); /* nobody has ended yet */
+    wait_for_all(); /* before a partner exits */
     printf("resident %d %ld\n", number, resident() - before);
     fflush(stdout);
     wait_for_all();

@@ -9,12 +9,8 @@
  */
 #include <errno.h>
 #include <onespace/insitu.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ticks.h"
+#include "../lib/bench.h"
 
 static const char *const channel_name = "handover";
 
@@ -95,12 +91,6 @@ static int produce(int policy, size_t bytes, int steps, uint64_t *values)
     return onespace_insitu_close(channel, 10000);
 }
 
-static void bind_to(int cpu, cpu_set_t *set)
-{
-    CPU_ZERO(set);
-    CPU_SET((size_t)cpu, set);
-}
-
 static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus)
 {
     char address[32];
@@ -114,8 +104,7 @@ static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus
 
 int main(int argc, char **argv)
 {
-    cpu_set_t allowed, one;
-    int cpus[2], found = 0;
+    cpu_set_t consumer_cpus;
     if (argc < 4) {
         fprintf(stderr, "usage: handover wait|copy BYTES STEPS\n");
         return 2;
@@ -124,24 +113,18 @@ int main(int argc, char **argv)
     int steps = atoi(argv[3]);
     if (strcmp(argv[1], "consume") == 0)
         return consume(bytes, (void *)strtoull(argv[4], NULL, 16), steps);
-    sched_getaffinity(0, sizeof(allowed), &allowed);
-    for (int i = 0; i < CPU_SETSIZE && found < 2; i++)
-        if (CPU_ISSET((size_t)i, &allowed))
-            cpus[found++] = i;
-    if (found < 2) {
-        fprintf(stderr, "handover: two CPUs are needed\n");
-        return 1;
-    }
-    uint64_t *values = malloc(bytes);
+    if (bench_cpu_count() < 2)
+        bench_fail("two CPUs are needed", NULL);
+    CPU_ZERO(&consumer_cpus);
+    CPU_SET((size_t)bench_cpu(1), &consumer_cpus);
+    uint64_t *values = bench_allocate(bytes);
     memset(values, 1, bytes);
     int result = onespace_init();
-    bind_to(cpus[1], &one);
     if (result >= 0)
-        result = start_consumer(argv, values, &one);
+        result = start_consumer(argv, values, &consumer_cpus);
     if (result < 0)
         fail("start", result);
-    bind_to(cpus[0], &one);
-    sched_setaffinity(0, sizeof(one), &one);
+    bench_bind(bench_cpu(0));
     struct onespace_status status = {.status = 1};
     int policy = strcmp(argv[1], "copy") == 0 ? ONESPACE_INSITU_COPY : ONESPACE_INSITU_WAIT;
     if (produce(policy, bytes, steps, values) < 0 || onespace_wait(result, &status, 20000) < 0)

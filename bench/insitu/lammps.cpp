@@ -4,17 +4,17 @@
 //
 // A fix of ours hands the positions out as soon as they are final for a step, which is before the
 // forces are computed. With the channel, publish makes a copy, which the analysis reads in place;
-// with the glue, the fix copies them into shared memory and the analysis copies them out (glue.h).
-// LAMMPS updates the positions in place at every step. If the analysis read the originals, LAMMPS
-// would fetch their cache lines back one by one while moving the atoms, which costs more than a
-// copy.
+// with the buffer, the fix copies them into shared memory and the analysis copies them out
+// (shared_buffer.h). LAMMPS updates the positions in place at every step. If the analysis read the
+// originals, LAMMPS would fetch their cache lines back one by one while moving the atoms, which
+// costs more than a copy.
 //
 // A single run interleaves blocks of steps without an analysis, with the channel, and with the
-// glue. Changes of the machine affect all three alike, which resolves a hundredth of a step;
+// buffer. Changes of the machine affect all three alike, which resolves a hundredth of a step;
 // separate runs would not. The analysis that is idle in a block sleeps. CPUS are comma-separated
-// lists. Prints for each block "none|onespace|glue CELLS SECONDS", the time of a step, and
-// "handover-onespace|-glue CELLS SECONDS", the part of it that the fix spent in handing over; each
-// analysis prints its line.
+// lists. Prints for each block "none|onespace|buffer CELLS SECONDS", the time of a step, and
+// "handover-onespace|-buffer CELLS SECONDS", the part of it that the fix spent in handing over;
+// each analysis prints its line.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -46,8 +46,8 @@ auto make_args_checked(const Format &, const std::remove_reference_t<Args> &...a
 #include <lammps/modify.h>
 #include <lammps/update.h>
 
-#include "glue.h"
-#include "ticks.h"
+#include "shared_buffer.h"
+#include "../lib/bench.h"
 #include <onespace/insitu.h>
 
 extern char **environ;
@@ -69,10 +69,10 @@ void check(const char *what, int result)
 }
 
 // Kinds are bits: the first steps go to both analyses, so that their results can be compared.
-enum Kind { None = 0, Channel = 1, Glue = 2, Both = 3 };
+enum Kind { None = 0, Channel = 1, Buffer = 2, Both = 3 };
 
 onespace_insitu *channel;
-glue *buffer;
+shared_buffer *buffer;
 
 // LAMMPS rebuilds its neighbour lists every 20 steps: each timed span contains equally many.
 enum { Settle = 20, Timed = 40, Block = Settle + Timed };
@@ -87,7 +87,7 @@ class Schedule
     // To be called before each step, numbered from 0.
     void begin_step(long step)
     {
-        long at = step - CheckedSteps;
+        long at = step - CHECKED_STEPS;
         if (at < 0) {
             kind = Both;
         } else if (at % Block == 0) {
@@ -107,7 +107,7 @@ class Schedule
     }
     void print(long cells) const
     {
-        static const char *const names[] = {"none", "onespace", "glue"};
+        static const char *const names[] = {"none", "onespace", "buffer"};
         for (const Cost &cost : blocks) {
             std::printf("%s %ld %.9f\n", names[cost.kind], cells, cost.step);
             if (cost.kind != None)
@@ -126,7 +126,7 @@ class Schedule
     // The order changes from round to round, so that no kind always follows the same one.
     static Kind kind_of(long block)
     {
-        static const Kind order[] = {None, Channel, Glue, None, Glue, Channel};
+        static const Kind order[] = {None, Channel, Buffer, None, Buffer, Channel};
         return order[block % 6];
     }
 };
@@ -164,7 +164,7 @@ class FixInSitu : public LAMMPS_NS::Fix
         double start = seconds_now();
         if (schedule.kind & Channel)
             publish();
-        if (schedule.kind & Glue)
+        if (schedule.kind & Buffer)
             copy();
         schedule.handing_over += seconds_now() - start;
     }
@@ -193,7 +193,7 @@ class FixInSitu : public LAMMPS_NS::Fix
         buffer->step = update->ntimestep;
         buffer->atoms = atom->nlocal;
         std::memcpy(buffer->positions, atom->x[0], atoms * 3 * sizeof(double));
-        std::memcpy(glue_tags(buffer), atom->tag, atoms * sizeof(int32_t));
+        std::memcpy(buffer_tags(buffer), atom->tag, atoms * sizeof(int32_t));
         std::memcpy(buffer->low, domain->boxlo, sizeof(buffer->low));
         std::memcpy(buffer->high, domain->boxhi, sizeof(buffer->high));
         sem_post(&buffer->is_full);
@@ -230,11 +230,11 @@ struct Analyses {
                     shared = "/onespace-bench-" + std::to_string(getpid());
         onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
         options.policy = ONESPACE_INSITU_COPY;
-        options.depth = 2; // as the glue: one step waits while one is analysed
+        options.depth = 2; // as the buffer: one step waits while one is analysed
         options.consumers = 1;
         check("init", onespace_init());
         check("create", onespace_insitu_create(channel_name.c_str(), &options, &channel));
-        buffer = glue_map(shared.c_str(), std::stol(room), 1);
+        buffer = buffer_map(shared.c_str(), std::stol(room), 1);
         if (!buffer)
             fail("shared memory", errno);
         start_task(channel_name);
@@ -272,7 +272,7 @@ struct Analyses {
     }
     void start_process(std::string &name)
     {
-        char kind[] = "glue";
+        char kind[] = "buffer";
         char *words[] = {program.data(), kind, name.data(), distance.data(), room.data(), nullptr};
         int error = posix_spawn(&process, words[0], nullptr, nullptr, words, environ);
         if (error)
@@ -319,7 +319,7 @@ int main(int argc, char **argv)
                              "ANALYSIS-CPUS\n");
         return 2;
     }
-    long cells = std::atol(argv[1]), steps = CheckedSteps + std::atol(argv[2]) * Block;
+    long cells = std::atol(argv[1]), steps = CHECKED_STEPS + std::atol(argv[2]) * Block;
     Analyses analyses = {argv[3], argv[4], std::to_string(4 * cells * cells * cells),
                          cpus_of(argv[6])};
     // One thread per CPU of the analysis; LAMMPS itself is built without its OpenMP styles.

@@ -2,19 +2,19 @@
  * that are close enough to count as bonded. After the paper's section 7.4.
  *
  *   pairs onespace NAME DISTANCE [CPUS]         a channel of the space that it runs in
- *   pairs glue NAME DISTANCE ATOMS [CPUS]       shared memory (glue.h)
+ *   pairs buffer NAME DISTANCE ATOMS [CPUS]       shared memory (shared_buffer.h)
  *
- * A step of the channel is searched in place; one of the glue is first copied into private arrays,
- * as in the paper. The search uses OpenMP. At the end it prints "pairs STEPS SUM": the sum of
- * (tags' product mod 65521) over all pairs of the first CheckedSteps steps, which shows that they
- * arrived complete. */
+ * A step of the channel is searched in place; one of the buffer is first copied into private
+ * arrays, as in the paper. The search uses OpenMP. At the end it prints "pairs STEPS SUM": the sum
+ * of (tags' product mod 65521) over all pairs of the first CHECKED_STEPS steps, which shows that
+ * they arrived complete. */
 #include <errno.h>
 #include <onespace/insitu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "glue.h"
+#include "shared_buffer.h"
 
 struct atoms {
     int64_t count;
@@ -178,24 +178,24 @@ static int get_from_channel(struct onespace_insitu *channel, struct onespace_ins
     return 1;
 }
 
-static int get_from_glue(struct glue *glue, struct atoms *atoms)
+static int get_from_buffer(struct shared_buffer *buffer, struct atoms *atoms)
 {
     static double *x;
     static int32_t *tag;
-    while (sem_wait(&glue->is_full) != 0)
+    while (sem_wait(&buffer->is_full) != 0)
         ;
-    if (glue->ended)
+    if (buffer->ended)
         return 0;
-    if (atoms->count < glue->atoms) {
-        x = resized(x, glue->atoms, 3 * sizeof(*x));
-        tag = resized(tag, glue->atoms, sizeof(*tag));
+    if (atoms->count < buffer->atoms) {
+        x = resized(x, buffer->atoms, 3 * sizeof(*x));
+        tag = resized(tag, buffer->atoms, sizeof(*tag));
     }
-    *atoms = (struct atoms){.count = glue->atoms, .x = x, .tag = tag};
-    memcpy(x, glue->positions, (size_t)glue->atoms * 3 * sizeof(*x));
-    memcpy(tag, glue_tags(glue), (size_t)glue->atoms * sizeof(*tag));
-    memcpy(atoms->low, glue->low, sizeof(glue->low));
-    memcpy(atoms->high, glue->high, sizeof(glue->high));
-    sem_post(&glue->is_free);
+    *atoms = (struct atoms){.count = buffer->atoms, .x = x, .tag = tag};
+    memcpy(x, buffer->positions, (size_t)buffer->atoms * 3 * sizeof(*x));
+    memcpy(tag, buffer_tags(buffer), (size_t)buffer->atoms * sizeof(*tag));
+    memcpy(atoms->low, buffer->low, sizeof(buffer->low));
+    memcpy(atoms->high, buffer->high, sizeof(buffer->high));
+    sem_post(&buffer->is_free);
     return 1;
 }
 
@@ -204,26 +204,26 @@ int main(int argc, char **argv)
     static struct atoms atoms;
     struct onespace_insitu *channel = NULL;
     struct onespace_insitu_step step;
-    struct glue *glue = NULL;
+    struct shared_buffer *buffer = NULL;
     uint64_t steps = 0, sum = 0;
-    int is_glue = argc == 5 && strcmp(argv[1], "glue") == 0;
-    if (!is_glue && (argc != 4 || strcmp(argv[1], "onespace") != 0)) {
-        fprintf(stderr, "usage: pairs onespace NAME DISTANCE | pairs glue NAME DISTANCE ATOMS\n");
+    int uses_buffer = argc == 5 && strcmp(argv[1], "buffer") == 0;
+    if (!uses_buffer && (argc != 4 || strcmp(argv[1], "onespace") != 0)) {
+        fprintf(stderr, "usage: pairs onespace NAME DISTANCE | pairs buffer NAME DISTANCE ATOMS\n");
         return 2;
     }
     double distance = strtod(argv[3], NULL);
-    if (is_glue && !(glue = glue_map(argv[2], atoll(argv[4]), 0)))
+    if (uses_buffer && !(buffer = buffer_map(argv[2], atoll(argv[4]), 0)))
         fail(argv[2], errno);
-    if (is_glue)
-        glue->is_mapped = 1;
-    if (!is_glue) {
+    if (uses_buffer)
+        buffer->is_mapped = 1;
+    if (!uses_buffer) {
         int result = onespace_insitu_open(argv[2], ONESPACE_INSITU_EVERY, 20000, &channel);
         if (result < 0)
             fail(argv[2], -result);
     }
-    while (glue ? get_from_glue(glue, &atoms) : get_from_channel(channel, &step, &atoms)) {
+    while (buffer ? get_from_buffer(buffer, &atoms) : get_from_channel(channel, &step, &atoms)) {
         uint64_t found = search(&atoms, distance);
-        sum += steps++ < CheckedSteps ? found : 0;
+        sum += steps++ < CHECKED_STEPS ? found : 0;
         if (channel && onespace_insitu_release(channel, &step) < 0)
             fail("release", EINVAL);
     }

@@ -1,9 +1,10 @@
-"""bench/lib/onespace_bench.py: code shared by the benchmarks: locating files, running commands, medians and
-spread, tables, and results in the format onespace-bench/1 (bench/schema.json).
+"""bench/lib/onespace_bench.py: the harness of the benchmarks. A benchmark declares a Benchmark (question, options,
+tables, targets, layout of the plot) and a function that measures; main() does everything else: options, results in the
+format onespace-bench/1 (bench/schema.json), tables, plot.
 
-A benchmark is a list of variants (processes, tasks, the limit) whose runs are interleaved, A B A B..., so that
-drift of the machine affects all of them alike. Each repeat gives one sample per variant and x. Ratios are
-computed within each repeat; their median is the figure that is reported."""
+Variants (processes, tasks, the limit) run interleaved, A B A B..., so that drift of the machine affects all of them
+alike. Each repeat gives one sample per variant and x. Ratios are computed within each repeat; their median is the
+figure that is reported."""
 import argparse
 import dataclasses
 import glob
@@ -11,6 +12,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -21,22 +23,24 @@ import tempfile
 import time
 
 FORMAT = "onespace-bench/1"
-BUSY = 0.25  # other runnable threads per CPU, above which measuring makes little sense
+BUSY = 0.25  # other runnable threads per CPU, above which results scatter
 BENCH = pathlib.Path(__file__).resolve().parents[1]
+KIB, MIB = 1 << 10, 1 << 20
 PAPER = ("Process-in-Process: Techniques for Practical Address-Space Sharing, HPDC 2018, "
          "doi:10.1145/3208040.3208045")
 SECOND_PAPER = ("On the Difference between Shared Memory and Shared Address Space in HPC Communication, "
                 "SCFA 2022")
+MPI_HELP = "all, path (mpicc and mpiexec along PATH), or names such as mpich"
 
 
 class Failure(Exception):
     """Something is missing or failed: the text says what, and how to fix it."""
 
 
-# ---- Where things are ----
+# ---- Paths ----
 
 def onespace_command():
-    """The command: named by ONESPACE_BIN, else of the build tree, the same installation, or along PATH."""
+    """The command onespace: named by ONESPACE_BIN, else of the build tree, the same installation, or along PATH."""
     given = os.environ.get("ONESPACE_BIN")
     candidates = [given] if given else [BENCH.parent / "build/bin/onespace",
                                         BENCH.parents[2] / "bin/onespace", shutil.which("onespace")]
@@ -45,6 +49,11 @@ def onespace_command():
             return str(pathlib.Path(candidate).absolute())
     raise Failure(f"no onespace command ({given or 'build/bin/onespace'}): build it with `make build`, "
                   "or name it in ONESPACE_BIN")
+
+
+def onespace_run(*options):
+    """The words before a program that runs as tasks."""
+    return [onespace_command(), "run", *options]
 
 
 def onespace_library():
@@ -73,7 +82,12 @@ def cpus():
     return sorted(os.sched_getaffinity(0))
 
 
-# ---- Running commands ----
+def need_two_cpus():
+    if len(cpus()) < 2:
+        raise Failure("two CPUs are needed; this process may use only one")
+
+
+# ---- Commands ----
 
 class Workplace:
     """A temporary directory for compiled programs, and commands with a time limit."""
@@ -89,20 +103,26 @@ class Workplace:
         self.directory.cleanup()
 
     def compile(self, source, name, compiler=("cc",), early=(), late=(), env=None):
+        """The program's path. early, late: options before and after the source."""
         if not shutil.which(compiler[0]):
             raise Failure(f"the compiler {compiler[0]} is not installed")
         program = str(self.path / name)
-        self.run([*compiler, "-O2", "-D_GNU_SOURCE", *early, "-o", program, str(source), *late], env=env)
+        self.run([*compiler, "-O2", "-D_GNU_SOURCE", f"-I{BENCH / 'lib'}", *early, "-o", program, str(source), *late],
+                 env=env)
         return program
 
-    def compile_crew(self, source, name, more=()):
-        """A program, of one source and more, whose workers are threads, tasks or processes: see lib/crew.h."""
-        library = BENCH / "lib"
-        return self.compile(source, name, early=[f"-I{library}"],
-                            late=[*map(str, more), str(library / "crew.c"), *onespace_library(), "-pthread"])
+    def compile_mpi(self, mpi, source, early=(), late=()):
+        """The program for an MPI library (onespace_mpi.Mpi)."""
+        return self.compile(source, f"{pathlib.Path(source).stem}-{mpi.name}", mpi.compiler, early=early,
+                            late=[*late, *mpi.late], env=mpi.env)
+
+    def compile_workers(self, source):
+        """A program whose workers are threads, tasks or processes: see lib/workers.h."""
+        return self.compile(source, pathlib.Path(source).stem,
+                            late=[str(BENCH / "lib/workers.c"), *onespace_library(), "-pthread"])
 
     def run(self, command, timeout=180, env=None, **options):
-        """Standard output; a command that fails raises Failure with what it said."""
+        """Standard output; a command that fails raises Failure with its output."""
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                               env={**os.environ, **(env or {})}, start_new_session=True,
@@ -116,7 +136,7 @@ class Workplace:
                 os.killpg(process.pid, signal.SIGTERM)
                 raise
         if process.returncode != 0:
-            raise Failure(f"{shlex.join(process.args)}\nended with {process.returncode}:\n"
+            raise Failure(f"{shlex.join(process.args)}\nexited with {process.returncode}:\n"
                           f"{(out + err).strip()[-2000:]}")
         return out
 
@@ -132,67 +152,104 @@ def parse_lines(text):
 
 
 def medians(text):
-    """{(operation, x): seconds} from such lines"""
+    """{(operation, x): seconds} from such lines: the median of each operation and x."""
     return {key: statistics.median(values) for key, values in parse_lines(text).items()}
 
+
+def by_x(lines, operation):
+    """{x: value} of one operation."""
+    return {x: value for (name, x), value in lines.items() if name == operation}
+
+
+def first_line(command, env=None):
+    """The first line that a command prints, or an empty string."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False,
+                              env={**os.environ, **(env or {})})
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return ((done.stdout or done.stderr).strip().splitlines() or [""])[0].strip()
+
+
+class Interpreter:
+    """A Python with the package onespace: that of a virtual environment, or this one; the package is the build tree's
+    or an installed one. `modules` must be importable."""
+
+    def __init__(self, place, environment, modules):
+        self.place = place
+        built = pathlib.Path(onespace_command()).resolve().parents[1] / "python"
+        paths = [str(built)] if built.is_dir() else []
+        self.env = {"PYTHONPATH": os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])]),
+                    "OPENBLAS_NUM_THREADS": "1"}
+        for self.program in (str(environment / "bin/python"), sys.executable):
+            if self.has(modules):
+                return
+        raise Failure(f"no Python has {modules}: scripts/setup test, then make build-tests; or install the wheel of "
+                         "onespace and run this with that Python")
+
+    def has(self, modules):
+        try:
+            self.place.run([self.program, "-c", f"import {modules}"], env=self.env)
+        except (OSError, Failure):
+            return False
+        return True
+
+    def lines(self, script, *words):
+        """The medians of the lines that a script prints: {(operation, x): value}."""
+        return medians(self.place.run([self.program, script, *words], env=self.env, timeout=900))
+
+
+# ---- Interleaved runs ----
 
 def progress(text):
     print(text, file=sys.stderr, flush=True)
 
 
 def duration(seconds):
-    """Words for an estimate: no more digits than it has."""
+    """Text for an estimate, with no more digits than it has."""
     if seconds < 100:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
     return f"{minutes} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
 
 
-class Left:
-    """Estimates how long the rest takes from how long what was done has taken. step(done) gives words, or nothing while
-    nothing was done that could be judged by. `whole` is what all of it is called."""
+class TimeLeft:
+    """Estimates the remaining time from the time that the completed share has taken. `scope` names the whole."""
 
-    def __init__(self, of, whole="", clock=time.monotonic):
-        self.of, self.whole, self.clock, self.start = of, whole, clock, clock()
+    def __init__(self, total, scope="", clock=time.monotonic):
+        self.total, self.scope, self.clock, self.start = total, scope, clock, clock()
 
-    def step(self, done):
+    def text(self, done):
+        """Empty while nothing is done."""
         if not done:
             return ""
-        seconds = (self.clock() - self.start) / done * (self.of - done)
-        return f", about {duration(seconds)} left{self.whole}"
+        seconds = (self.clock() - self.start) / done * (self.total - done)
+        return f", about {duration(seconds)} left{self.scope}"
 
 
-class Parts:
-    """A benchmark that calls alternate() once for each of several MPI libraries says so by begin(how many): what is
-    left is then told for all of them, else for the call."""
+class Interleaver:
+    """Runs variants interleaved. A benchmark that knows how often it will call run() sets the number of rounds;
+    estimates of the remaining time then are for all of them, else for the current round."""
 
     def __init__(self):
-        self.left, self.done = None, 0
+        self.left, self.rounds_done = None, 0
 
-    def begin(self, count):
-        self.left, self.done = Left(count, " for all"), 0
+    def expect(self, rounds):
+        self.left, self.rounds_done = TimeLeft(rounds, " for all"), 0
 
-    def left_of(self, repeats):
-        """A function of the repeats that are done in the call that begins now."""
-        if not self.left:
-            return Left(repeats, " of this part").step
-        before, self.done = self.done, self.done + 1
-        return lambda done: self.left.step(before + done / repeats)
-
-
-parts = Parts()
-
-
-def alternate(variants, repeats, announce=progress):
-    """Runs each of {name: function} once per repeat; each returns {key: value}. Returns
-    {name: {key: [value per repeat]}}."""
-    samples, left = {name: {} for name in variants}, parts.left_of(repeats)
-    for repeat in range(repeats):
-        announce(f"  repeat {repeat + 1} of {repeats}{left(repeat)}")
-        for name, function in variants.items():
-            for key, value in function().items():
-                samples[name].setdefault(key, []).append(value)
-    return samples
+    def run(self, variants, repeats, announce=progress):
+        """Runs each of {name: function} once per repeat; each returns {key: value}. Returns
+        {name: {key: [value per repeat]}}."""
+        samples = {name: {} for name in variants}
+        left = self.left or TimeLeft(repeats, " of this part")
+        for repeat in range(repeats):
+            share = self.rounds_done + repeat / repeats if self.left else repeat
+            announce(f"  repeat {repeat + 1} of {repeats}{left.text(share)}")
+            for name, function in variants.items():
+                for key, value in function().items():
+                    samples[name].setdefault(key, []).append(value)
+        self.rounds_done += 1
+        return samples
 
 
 class CacheLine:
@@ -212,7 +269,7 @@ class CacheLine:
         return {}
 
 
-# ---- Statistics ----
+# ---- Statistics and text ----
 
 @dataclasses.dataclass
 class Spread:
@@ -229,107 +286,23 @@ class Spread:
 
 
 def ratio(numerators, denominators):
-    """Within each repeat: compares what was measured together."""
-    return Spread.of([a / b for a, b in zip(numerators, denominators)])
+    """The spread of the ratios within each repeat."""
+    return Spread.of(ratios(numerators, denominators))
 
 
-# ---- Results ----
+def ratios(numerators, denominators):
+    return [a / b for a, b in zip(numerators, denominators)]
 
-@dataclasses.dataclass
-class Series:
-    name: str
-    unit: str
-    x: list = dataclasses.field(default_factory=list)
-    samples: list = dataclasses.field(default_factory=list)  # per x: one per repeat
-
-    def at(self, x):
-        return self.samples[self.x.index(x)] if x in self.x else None
-
-    @classmethod
-    def from_samples(cls, name, unit, by_x):
-        order = sorted(by_x)
-        return cls(name, unit, order, [by_x[x] for x in order])
-
-
-class Result:
-    def __init__(self, question, figure, claim, document=PAPER):
-        self.question = question
-        self.paper = {"document": document, "figure": figure, "claim": claim}
-        self.machine = machine()
-        self.versions = versions()
-        self.series, self.limits, self.notes = [], [], []
-        busy = os.getloadavg()[0] / len(cpus())
-        if busy > BUSY:
-            self.note(f"other programs are running ({busy:.1f} for each CPU): the figures scatter")
-
-    def add(self, name, unit, by_x):
-        self.series.append(Series.from_samples(name, unit, by_x))
-        return self.series[-1]
-
-    def limit(self, name, unit, by_x):
-        self.limits.append(Series.from_samples(name, unit, by_x))
-        return self.limits[-1]
-
-    def find(self, name):
-        return next((series for series in self.series + self.limits if series.name == name), None)
-
-    def note(self, text):
-        progress(f"note: {text}")
-        self.notes.append(text)
-
-    def as_dict(self):
-        return {"format": FORMAT, "question": self.question, "paper": self.paper,
-                "machine": self.machine, "versions": self.versions, "command": shlex.join(sys.argv),
-                "series": [dataclasses.asdict(series) for series in self.series],
-                "limits": [dataclasses.asdict(series) for series in self.limits], "notes": self.notes}
-
-    def write(self, name, directory=None):
-        directory = pathlib.Path(directory or results_directory())
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{name}.json"
-        path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
-        return path
-
-
-def first_line(command, env=None):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False,
-                              env={**os.environ, **(env or {})})
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ((done.stdout or done.stderr).strip().splitlines() or [""])[0].strip()
-
-
-def machine():
-    model = platform.machine()
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
-                     model)
-    return {"cpu": model, "cpus": len(cpus()), "kernel": platform.release(),
-            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "cache_line_round_trip_s": []}
-
-
-def versions():
-    described = ""
-    if (BENCH.parent / ".git").exists():
-        described = first_line(["git", "-C", str(BENCH.parent), "describe", "--always", "--dirty", "--tags"])
-    name = first_line([onespace_command(), "--version"])
-    return {"onespace": f"{name} ({described})" if described else name,
-            "compiler": first_line(["cc", "--version"]), "libc": " ".join(platform.libc_ver())}
-
-
-# ---- Text ----
 
 def size_text(size):
-    for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+    for factor, unit in ((MIB, "MiB"), (KIB, "KiB")):
         if size >= factor and size % factor == 0:
             return f"{size // factor} {unit}"
     return f"{size} B"
 
 
 def number(value):
-    """Three significant digits, mostly."""
+    """With three significant digits in most cases."""
     if value is None:
         return "-"
     return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2 if value >= 1 else 3}f}"
@@ -358,14 +331,289 @@ def table(headers, rows, out=None):
         print("  ".join(cells).rstrip(), file=out or sys.stdout)
 
 
-def print_head(result, out=None):
-    """The context that every figure needs."""
-    line = result.machine
-    cas = line["cache_line_round_trip_s"]
-    print(f"{result.question}\n{line['cpu']}, {line['cpus']} CPUs, Linux {line['kernel']}; "
-          f"{result.versions['onespace']}", file=out or sys.stdout)
-    if cas:
-        print(f"a cache line goes back and forth in {spread_text(cas, 1e9)} ns", file=out or sys.stdout)
+# ---- Results ----
+
+@dataclasses.dataclass
+class Series:
+    name: str
+    unit: str
+    x: list = dataclasses.field(default_factory=list)
+    samples: list = dataclasses.field(default_factory=list)  # per x: one per repeat
+
+    def at(self, x):
+        """The samples at x, or None."""
+        return self.samples[self.x.index(x)] if x in self.x else None
+
+    @classmethod
+    def from_samples(cls, name, unit, samples_by_x):
+        order = sorted(samples_by_x)
+        return cls(name, unit, order, [samples_by_x[x] for x in order])
+
+
+class Result:
+    """Series and limits with slash-separated names, and the context that their figures need."""
+
+    def __init__(self, question, figure, claim, document=PAPER):
+        self.question = question
+        self.paper = {"document": document, "figure": figure, "claim": claim}
+        self.machine = machine()
+        self.versions = versions()
+        self.series, self.limits, self.notes = [], [], []
+        busy = os.getloadavg()[0] / len(cpus())
+        if busy > BUSY:
+            self.note(f"other programs are running ({busy:.1f} for each CPU): the figures scatter")
+
+    def add(self, name, unit, samples_by_x):
+        self.series.append(Series.from_samples(name, unit, samples_by_x))
+        return self.series[-1]
+
+    def limit(self, name, unit, samples_by_x):
+        self.limits.append(Series.from_samples(name, unit, samples_by_x))
+        return self.limits[-1]
+
+    def add_all(self, template, samples, unit="s", limits=(), only=None):
+        """Adds the series of {variant: {x or (what, x): [value per repeat]}}. Their names are the template with
+        {variant} and {what}. unit: one for all, or a function of `what`. limits: the variants that are limits. only:
+        the values of `what` to add, in order."""
+        for variant, found in samples.items():
+            series = {}
+            for key, values in found.items():
+                what, x = key if isinstance(key, tuple) else (None, key)
+                series.setdefault(what, {})[x] = values
+            for what in only or series:
+                if what in series:
+                    name = template.format(variant=variant, what=what)
+                    add = self.limit if variant in limits else self.add
+                    add(name, unit(what) if callable(unit) else unit, series[what])
+
+    def find(self, name):
+        return next((series for series in self.series + self.limits if series.name == name), None)
+
+    def groups(self, pattern):
+        """[(fields, {column: series})] of the series and limits whose names match a pattern such as
+        "{mpi}/{operation}/{column}", in order of their first occurrence. fields: the parts of the names but the
+        column, by name."""
+        expression = "".join(re.escape(part) if i % 2 == 0 else rf"(?P<{part}>{'.+' if part == 'column' else '[^/]+'})"
+                             for i, part in enumerate(re.split(r"\{(\w+)\}", pattern)))
+        found = {}
+        for series in self.series + self.limits:
+            match = re.fullmatch(expression, series.name)
+            if match:
+                fields = match.groupdict()
+                column = fields.pop("column")
+                found.setdefault(tuple(fields.items()), {})[column] = series
+        return [(dict(fields), columns) for fields, columns in found.items()]
+
+    def fields(self, name_of_fields):
+        """The values of `version` and of the fields for titles."""
+        return {**name_of_fields, "version": self.versions.get(name_of_fields.get("mpi"), "")}
+
+    def note(self, text):
+        progress(f"note: {text}")
+        self.notes.append(text)
+
+    def as_dict(self):
+        return {"format": FORMAT, "question": self.question, "paper": self.paper,
+                "machine": self.machine, "versions": self.versions, "command": shlex.join(sys.argv),
+                "series": [dataclasses.asdict(series) for series in self.series],
+                "limits": [dataclasses.asdict(series) for series in self.limits], "notes": self.notes}
+
+    def write(self, name, directory=None):
+        directory = pathlib.Path(directory or results_directory())
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{name}.json"
+        path.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+        return path
+
+    def print_head(self):
+        """The context that every figure needs."""
+        print(f"{self.question}\n{self.machine['cpu']}, {self.machine['cpus']} CPUs, Linux {self.machine['kernel']}; "
+              f"{self.versions['onespace']}")
+        if self.machine["cache_line_round_trip_s"]:
+            print("round trip of a cache line: "
+                  f"{spread_text(self.machine['cache_line_round_trip_s'], 1e9)} ns")
+
+
+def machine():
+    model = platform.machine()
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")),
+                     model)
+    return {"cpu": model, "cpus": len(cpus()), "kernel": platform.release(),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "cache_line_round_trip_s": []}
+
+
+def versions():
+    described = ""
+    if (BENCH.parent / ".git").exists():
+        described = first_line(["git", "-C", str(BENCH.parent), "describe", "--always", "--dirty", "--tags"])
+    name = first_line([onespace_command(), "--version"])
+    return {"onespace": f"{name} ({described})" if described else name,
+            "compiler": first_line(["cc", "--version"]), "libc": " ".join(platform.libc_ver())}
+
+
+# ---- Options ----
+
+def numbers(text):
+    """The type of options such as --sizes: whole numbers, comma-separated."""
+    return [int(word) for word in text.split(",")]
+
+
+def words(known, what):
+    """The type of options that name some of the known values, comma-separated."""
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [word for word in chosen if word not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"no {what} {', '.join(unknown)}: {', '.join(known)}")
+        return chosen
+    return parse
+
+
+def directory_name(text):
+    """Rejects a file before the benchmark runs."""
+    if os.path.exists(text) and not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"{text} is a file: name a directory")
+    return text
+
+
+@dataclasses.dataclass
+class Option:
+    """An option of a benchmark. Its value is `quick` with --quick, else `full`."""
+    flag: str
+    help: str = ""
+    full: object = None
+    quick: object = None
+    type: object = str  # bool: an option without a value
+    metavar: str = None
+    choices: list = None
+
+    @property
+    def name(self):
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    def add_to(self, parser):
+        if self.type is bool:
+            parser.add_argument(self.flag, action="store_true", help=self.help)
+            return
+        default = ",".join(map(str, self.full)) if isinstance(self.full, list) else self.full
+        text = self.help if default is None else f"{self.help} (default: {default})".strip()
+        metavar = self.metavar or (None if self.choices else "N[,N]" if self.type is numbers else "N")
+        parser.add_argument(self.flag, type=self.type, metavar=metavar, choices=self.choices,
+                            help=text.replace("%", "%%"))
+
+    def resolve(self, args):
+        if getattr(args, self.name) is None:
+            value = self.quick if args.quick and self.quick is not None else self.full
+            setattr(args, self.name, list(value) if isinstance(value, list) else value)
+
+
+def mpi_option(default="all"):
+    return Option("--mpi", MPI_HELP, default, metavar="NAME[,NAME]")
+
+
+def sizes_option(full, quick, text="of the messages"):
+    return Option("--sizes", text, full, quick, numbers, "BYTES[,BYTES]")
+
+
+def batch_options(full, quick):
+    """full, quick: (batches per repeat, milliseconds)."""
+    return [Option("--batches", "batches per repeat; their median counts", full[0], quick[0], int),
+            Option("--batch-ms", "milliseconds of a batch", full[1], quick[1], float, "T")]
+
+
+# ---- Declarations ----
+
+@dataclasses.dataclass
+class Ratio:
+    """A column of ratios of two others. smallest: denominators below it count as it."""
+    numerator: str
+    denominator: str
+    heading: str = ""
+    smallest: float = None
+
+    def __post_init__(self):
+        self.heading = self.heading or f"{self.numerator}/{self.denominator}"
+
+    def samples(self, columns, x):
+        """The ratio of each repeat at x, or None."""
+        pair = [columns[name].at(x) if name in columns else None for name in (self.numerator, self.denominator)]
+        if not all(pair):
+            return None
+        return ratios(pair[0], [max(value, self.smallest) for value in pair[1]] if self.smallest else pair[1])
+
+    def at(self, columns, x):
+        """The spread at x, or None."""
+        samples = self.samples(columns, x)
+        return samples and Spread.of(samples)
+
+    def text(self, columns, x):
+        return ratio_text(self.at(columns, x))
+
+
+@dataclasses.dataclass
+class Table:
+    """One printed table for each group of series whose names match the pattern. columns: names of series, (name,
+    heading) or Ratio; None: all series that match. The title may have {mpi}, {version} and the fields of the
+    pattern."""
+    title: str
+    pattern: str
+    columns: list = None
+    x: str = "size"
+    x_text: object = size_text  # a function or {x: text}
+    scale: float = 1e6          # of the samples, or a function (samples, x) that gives the text of a cell
+    is_shown: object = None     # (fields) -> whether the group gets a table
+
+    def cell(self, column, columns, x):
+        if isinstance(column, Ratio):
+            return column.text(columns, x)
+        samples = columns[column[0]].at(x)
+        return self.scale(samples, x) if callable(self.scale) else spread_text(samples, self.scale)
+
+    def print(self, run):
+        for fields, columns in run.result.groups(self.pattern):
+            if self.is_shown and not self.is_shown(fields):
+                continue
+            shown = [column if isinstance(column, (Ratio, tuple)) else (column, column)
+                     for column in self.columns or columns]
+            shown = [column for column in shown if isinstance(column, Ratio) or column[0] in columns]
+            names = [column[0] for column in shown if not isinstance(column, Ratio)]
+            if not names:
+                continue
+            shown = [column for column in shown if not isinstance(column, Ratio)
+                     or {column.numerator, column.denominator} <= columns.keys()]
+            x_text = self.x_text if callable(self.x_text) else self.x_text.__getitem__
+            print("\n" + self.title.format(**run.result.fields(fields)) + ": median (quartiles)")
+            table([self.x, *[column.heading if isinstance(column, Ratio) else column[1] for column in shown]],
+                  [[x_text(x), *[self.cell(column, columns, x) for column in shown]]
+                   for x in sorted({x for name in names for x in columns[name].x})])
+
+
+@dataclasses.dataclass
+class Target:
+    """A bound for a ratio or a median, held for each group of series and each x. bound: a number, {x: number}, or a
+    function (x, fields) that gives a number or None: no bound there."""
+    text: str  # may name {x}, {size} and the fields of the pattern
+    pattern: str
+    value: object  # Ratio, or the name of a column, whose median counts
+    bound: object
+    at_least: bool = False
+    scale: float = 1.0
+    x_text: object = str
+
+    def check(self, run, targets):
+        for fields, columns in run.result.groups(self.pattern):
+            name = self.value.numerator if isinstance(self.value, Ratio) else self.value
+            for x in columns[name].x if name in columns else []:
+                bound = self.bound(x, fields) if callable(self.bound) else \
+                    self.bound.get(x) if isinstance(self.bound, dict) else self.bound
+                if bound is None:
+                    continue
+                spread = self.value.at(columns, x) if isinstance(self.value, Ratio) else Spread.of(columns[name].at(x))
+                x_text = self.x_text if callable(self.x_text) else self.x_text.__getitem__
+                targets.add(self.text.format(x=x_text(x), **run.result.fields(fields)),
+                            spread and spread.median * self.scale, bound, self.at_least)
 
 
 class Targets:
@@ -374,7 +622,7 @@ class Targets:
     def __init__(self):
         self.rows, self.missed = [], 0
 
-    def add(self, name, found, bound, at_least):
+    def add(self, name, found, bound, at_least=False):
         if found is None:
             return
         good = found >= bound if at_least else found <= bound
@@ -388,50 +636,174 @@ class Targets:
             table(["target", "found", "wanted", ""], self.rows, out)
 
 
-def directory_name(text):
-    """Rejects a bad name before hours of measuring, not after."""
-    if os.path.exists(text) and not os.path.isdir(text):
-        raise argparse.ArgumentTypeError(f"{text} is a file: name a directory")
-    return text
+BYTES, COUNTS, NAMES = "bytes", "counts", "names"
 
+
+@dataclasses.dataclass(frozen=True)
+class X:
+    """The x of a figure: counts; bytes, written as 4 KiB; names, to which x is the index."""
+    label: str
+    kind: str = COUNTS
+    names: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How series become figures, in the plot and in the report: which parts of their names, from 0, distinguish the
+    curves of one figure (all other parts name the figure), and what x is."""
+    curves: tuple = (-1,)
+    x: X = X("x")
+    others: dict = dataclasses.field(default_factory=dict)  # by a part of the name: another X
+    peers: tuple = (("processes", "tasks"),)  # (peer, compared): parts of names whose series are compared
+    headline: float = 0                       # the x that the report's summary compares at; 0: the largest
+
+    def x_of(self, parts):
+        return next((self.others[part] for part in parts if part in self.others), self.x)
+
+
+@dataclasses.dataclass
+class Benchmark:
+    """One question. measure(run) adds the series to run.result."""
+    name: str               # of the files with its results
+    question: object        # text, or a function of the arguments
+    figure: str             # of the paper, and what it claims
+    claim: str
+    measure: object
+    options: list = dataclasses.field(default_factory=list)
+    repeats: tuple = (9, 3)   # without and with --quick
+    tables: list = dataclasses.field(default_factory=list)   # Table, or functions of the run that print
+    targets: list = dataclasses.field(default_factory=list)  # Target, or functions of the run and the Targets
+    layout: Layout = Layout()
+    document: str = PAPER
+    check: object = None      # (args, error) -> completes the arguments, and calls error(text) for bad ones
+    suffix: object = None     # (args) -> appended to the name
+    choice: str = ""          # the value of --question, if a program has several; by default the name after a hyphen
+
+    def __post_init__(self):
+        self.choice = self.choice or self.name.partition("-")[2]
+
+    def run(self, args):
+        """Measures, writes, prints and plots. The exit status."""
+        with Workplace() as place:
+            run = Run(self, args, place)
+            self.measure(run)
+            if not run.result.series:
+                raise Failure("; ".join(["nothing was measured", *run.result.notes]))
+            return self.finish(run)
+
+    def finish(self, run):
+        args, result = run.args, run.result
+        path = result.write(self.name + (self.suffix(args) if self.suffix else ""), args.results)
+        if args.json:
+            print(json.dumps(result.as_dict(), indent=1))
+        else:
+            result.print_head()
+            for one in self.tables:
+                one.print(run) if isinstance(one, Table) else one(run)
+            for note in result.notes:
+                print(f"note: {note}")
+        targets = Targets()
+        for one in self.targets if args.targets else []:
+            one.check(run, targets) if isinstance(one, Target) else one(run, targets)
+        targets.print(sys.stderr if args.json else sys.stdout)
+        written = [str(path)]
+        if not args.no_plot:
+            try:
+                import onespace_figures
+                written += onespace_figures.save(result.as_dict(), self.layout, path.with_suffix(""))
+            except ImportError:
+                progress("no plot: python3-matplotlib is not installed")
+        progress(f"wrote {', '.join(written)}")
+        if any(note.startswith("FAILED") for note in result.notes):
+            return 1
+        return 3 if targets.missed else 0
+
+
+class Run:
+    """One run of a benchmark: its arguments, directory and result."""
+
+    def __init__(self, benchmark, args, place):
+        self.args, self.place, self.interleaver = args, place, Interleaver()
+        question = benchmark.question(args) if callable(benchmark.question) else benchmark.question
+        self.result = Result(question, benchmark.figure, benchmark.claim, benchmark.document)
+        self.cache_line = None
+
+    def interleave(self, variants, repeats=None, announce=progress, cache_line=True):
+        """{variant: {key: [value per repeat]}} of {variant: function}, with the round trip of a cache line in each
+        repeat."""
+        if cache_line:
+            self.cache_line = self.cache_line or CacheLine(self.place, self.result)
+            variants = {**variants, "cache line": self.cache_line}
+        samples = self.interleaver.run(variants, repeats or self.args.repeats, announce)
+        samples.pop("cache line", None)
+        return samples
+
+    def each_mpi(self, measure, rounds=0):
+        """Calls measure(mpi) for each MPI library of --mpi; with "all" a failure of one is noted and the others go
+        on. rounds: the calls of interleave() for each, if known."""
+        import onespace_mpi
+        mpis = onespace_mpi.choose(self.args.mpi, self.result.note)
+        if rounds:
+            self.interleaver.expect(rounds * len(mpis))
+        for mpi in mpis:
+            try:
+                progress(f"{mpi.name}: {mpi.version}")
+                self.result.versions[mpi.name] = mpi.version
+                measure(mpi)
+            except Failure as failure:
+                if self.args.mpi != "all":
+                    raise
+                self.result.note(f"skipped {mpi.name}: {failure}")
+
+
+# ---- The command line ----
 
 def add_arguments(parser):
     parser.add_argument("--quick", action="store_true", help="fewer points and repeats, for a first look")
     parser.add_argument("--repeats", type=int, metavar="N", help="runs of each variant, interleaved")
     parser.add_argument("--json", action="store_true", help="print the results as JSON, not as a table")
     parser.add_argument("--targets", action="store_true",
-                        help="hold the results against the project's targets; exit status 3 when missed")
+                        help="compare the results with the project's targets; exit status 3 if one is missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
     parser.add_argument("--results", metavar="DIRECTORY", type=directory_name,
-                        help="where the JSON and the plot go (default: ONESPACE_BENCH_RESULTS, else "
+                        help="directory of the JSON and the plot (default: ONESPACE_BENCH_RESULTS, else "
                              "bench/results, in an installation ~/.cache/onespace/bench)")
 
 
-def finish(result, name, args, print_tables, targets=None, plot=None):
-    """Writes, prints and plots. The exit status."""
-    path = result.write(name, args.results)
-    if args.json:
-        print(json.dumps(result.as_dict(), indent=1))
-    else:
-        print_head(result)
-        print_tables(result)
-    found = Targets()
-    if args.targets and targets:
-        targets(result, found)
-        found.print(sys.stderr if args.json else sys.stdout)
-    written = [str(path)]
-    if plot and not args.no_plot:
-        try:
-            import onespace_plot
-            written += onespace_plot.save(plot, result, path.with_suffix(""))
-        except ImportError:
-            progress("no plot: python3-matplotlib is not installed")
-    progress(f"wrote {', '.join(written)}")
-    return 3 if found.missed else 0
+def resolve(benchmark, args, error):
+    """Completes the arguments with the defaults of the benchmark, and checks them."""
+    args.repeats = args.repeats or benchmark.repeats[args.quick]
+    for option in benchmark.options:
+        option.resolve(args)
+    if benchmark.check:
+        benchmark.check(args, error)
+    return args
 
 
-def main(function):
-    """A Failure ends in a message, not in a stack trace; SIGTERM also ends the commands that were started."""
+def main(*benchmarks):
+    """Runs the one that --question names, by default the first. The docstring of the program is its --help."""
+    def run():
+        parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
+                                         formatter_class=argparse.RawDescriptionHelpFormatter)
+        add_arguments(parser)
+        by_choice = {one.choice: one for one in benchmarks}
+        if len(benchmarks) > 1:
+            parser.add_argument("--question", choices=by_choice, default=benchmarks[0].choice,
+                                help=f"(default: {benchmarks[0].choice})")
+        flags = set()
+        for option in (option for one in benchmarks for option in one.options):
+            if option.flag not in flags:
+                flags.add(option.flag)
+                option.add_to(parser)
+        args = parser.parse_args()
+        benchmark = by_choice[args.question] if len(benchmarks) > 1 else benchmarks[0]
+        return benchmark.run(resolve(benchmark, args, parser.error))
+    exit_with(run)
+
+
+def exit_with(function):
+    """Exits with its status. A Failure becomes a message, not a stack trace; SIGTERM also terminates the commands that
+    were started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         sys.exit(function())

@@ -1,8 +1,8 @@
-"""bench/lib/onespace_memory.py: what the processes of a job cost in memory.
+"""bench/lib/onespace_memory.py: the memory of the processes of a job, and jobs that stop at points to be measured.
 
-The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); of each part of a file
-what that mapping has that has most of it, since Pss would depend on what else runs and maps the file (the interpreter
-of a benchmark, for one). Page tables are added. An address space counts once, however many tasks are in it. Host and
+The cost counts every page once: anonymous and shared memory by its proportional set size (Pss); each part of a file by
+the mapping with the largest share of it, because the Pss of a file depends on other programs that map it (such as the
+interpreter of the benchmark). Page tables are added. An address space counts once, however many tasks are in it. Host and
 shims of onespace are included, the MPI's launcher and its daemons are not."""
 import ctypes
 import dataclasses
@@ -10,6 +10,12 @@ import errno
 import os
 import pathlib
 import platform
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
 
 import onespace_bench as ob
 
@@ -19,12 +25,16 @@ KCMP_VM = 1
 KCMP = {"x86_64": 312, "aarch64": 272}
 PR_SET_CHILD_SUBREAPER = 36
 libc = ctypes.CDLL(None, use_errno=True)
+JOB_VARIABLE = "ONESPACE_BENCH_JOB"  # in the environment of a job whose peak is sampled
+SAMPLE_INTERVAL_S = 0.02
+JOB_LIMIT_S = 240
+TERMINATE_S = 20  # until a job that got SIGTERM is killed
 
 
 # ---- Processes ----
 
 def adopt_descendants():
-    """The host of a space leaves its parent: it becomes a child of this process, and so is found."""
+    """Makes this process the parent of the hosts of spaces, which leave their own parents, so that it finds them."""
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise ob.Failure("prctl(PR_SET_CHILD_SUBREAPER) failed")
 
@@ -40,7 +50,7 @@ def children(pid):
 
 
 def descendants():
-    """Of this process."""
+    """The PIDs of all descendants of this process."""
     left, found = children(os.getpid()), []
     while left:
         found.append(left.pop())
@@ -49,7 +59,7 @@ def descendants():
 
 
 def is_launcher(pid):
-    """True also when it has ended."""
+    """True also for a process that has exited."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")) in LAUNCHERS
     except OSError:
@@ -57,7 +67,7 @@ def is_launcher(pid):
 
 
 def same_memory(one, other):
-    """False when one of them has ended."""
+    """False if one of them has exited."""
     answer = libc.syscall(KCMP[platform.machine()], one, other, KCMP_VM, 0, 0)
     if answer < 0 and ctypes.get_errno() != errno.ESRCH:
         raise ob.Failure(f"cannot tell which processes share their memory: kcmp: {os.strerror(ctypes.get_errno())}; "
@@ -66,7 +76,7 @@ def same_memory(one, other):
 
 
 def address_spaces(pids):
-    """Of each the first process that is in it."""
+    """The first process of each address space."""
     found = []
     for pid in pids:
         if not any(same_memory(pid, other) for other in found):
@@ -118,7 +128,7 @@ def page_tables(pid):
 # ---- The cost ----
 
 class Cost:
-    """Of address spaces that are added one by one."""
+    """The sum over the address spaces that were added."""
 
     def __init__(self):
         self.kib = 0     # anonymous and shared memory, page tables
@@ -137,8 +147,8 @@ class Cost:
 
 
 def of_files(parts):
-    """KiB. Tasks map a library's whole extent, processes its segments: of a part and those that it overlaps counts what
-    is more."""
+    """KiB. Tasks map a library's whole extent, processes its segments: the larger of a part and the sum of those that it
+    overlaps counts."""
     tops = {}
     for (*file, start, end), kib in sorted(parts.items(), key=lambda item: item[0][2] - item[0][3]):
         top = next((top for top in tops.setdefault(tuple(file), []) if start < top["end"] and end > top["start"]), None)
@@ -150,14 +160,154 @@ def of_files(parts):
 
 
 def cost():
-    """Bytes of all descendants: what ends meanwhile is left out."""
+    """Bytes of all descendants but those that exit meanwhile."""
     total, spaces = Cost(), []
     for pid in descendants():
         if is_launcher(pid) or any(same_memory(pid, other) for other in spaces):
             continue
         try:
             total.add(mappings(pid), page_tables(pid))
-            spaces.append(pid)  # not of one that has ended: others may be in its address space
+            spaces.append(pid)  # not of an exited process: others may be in its address space
         except OSError:
             pass
     return total.bytes()
+
+
+# ---- The peak of a job ----
+
+def read(pid, name):
+    """b'' if the process has exited, is the kernel's, or is another user's."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def processes():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def pss(pid):
+    """Bytes."""
+    for line in read(pid, "smaps_rollup").splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Peak:
+    """Samples the memory of the job that the with statement's body runs with `environment`: `bytes` is the peak of the
+    sum of Pss over its address spaces. Pss divides a page by the number of its mappings, so the sum counts each page
+    once that only the job maps. The ranks inherit the variable, and with tasks the shims and the host."""
+
+    def __init__(self):
+        self.job = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.environment = {JOB_VARIABLE: self.job}
+        self.bytes = 0
+        self.failure = None
+        self.others = set(processes())  # older than the job
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+        if self.failure:
+            raise self.failure
+
+    def watch(self):
+        try:
+            while not self.ended.wait(SAMPLE_INTERVAL_S):
+                self.bytes = max(self.bytes, self.sample())
+        except ob.Failure as failure:
+            self.failure = failure
+
+    def sample(self):
+        mark = f"{JOB_VARIABLE}={self.job}\0".encode()
+        pids = [pid for pid in processes() if pid not in self.others and mark in read(pid, "environ")]
+        return sum(pss(pid) for pid in address_spaces(pids))
+
+
+# ---- A job that stops at points ----
+
+def reap():
+    """Reaps adopted processes that have exited."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+class Job:
+    """Commands that run at the same time, of `partners` processes or tasks in all."""
+
+    def __init__(self, commands, partners, directory, env, cwd=None, limit_s=JOB_LIMIT_S):
+        self.commands, self.partners, self.cwd, self.limit_s = commands, partners, cwd, limit_s
+        self.points = pathlib.Path(directory, "points")
+        self.output = pathlib.Path(directory, "output")
+        self.text = ""  # what it has printed; complete after run()
+        shutil.rmtree(self.points, ignore_errors=True)
+        self.points.mkdir()
+        self.env = {**os.environ, **env, "ONESPACE_POINTS": str(self.points)}
+
+    def at(self, point):
+        """The files of the partners that have reached it."""
+        return [self.points / name for name in os.listdir(self.points)
+                if name.rpartition(".")[0] == point and not name.endswith(".go")]
+
+    def run(self, points, measure=cost):
+        """{point: the result of measure() there}; without points {"largest": bytes}, sampled."""
+        found, left, deadline = {}, list(points), time.monotonic() + self.limit_s
+        with open(self.output, "w+", encoding="utf-8", errors="replace") as output:
+            running = [subprocess.Popen([str(word) for word in command], env=self.env, cwd=self.cwd, stdout=output,
+                                        stderr=output, stdin=subprocess.DEVNULL, start_new_session=True)
+                       for command in self.commands]
+            try:
+                while any(process.poll() is None for process in running):
+                    if not points:
+                        found["largest"] = max(measure(), found.get("largest", 0))
+                    elif left and len(self.at(left[0])) == self.partners:
+                        time.sleep(0.2)  # the last partner may not sleep yet
+                        found[left[0]] = measure()
+                        (self.points / f"{left.pop(0)}.go").touch()
+                    if time.monotonic() > deadline:
+                        raise ob.Failure(f"still running after {self.limit_s} s: {shlex.join(running[0].args)}")
+                    time.sleep(0.02)
+            finally:
+                for process in running:
+                    end(process)
+            time.sleep(0.1)
+            reap()
+            output.seek(0)
+            self.text = output.read()
+        if left or any(process.returncode for process in running):
+            raise ob.Failure(f"{shlex.join(running[0].args)}\nfailed, or did not reach the point {left[:1]}:\n"
+                             f"{self.text.strip()[-2000:]}")
+        return found
+
+
+def end(process):
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(TERMINATE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def end_descendants():
+    """Kills the processes that a failed job has left."""
+    for pid in descendants():
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    time.sleep(0.1)
+    reap()

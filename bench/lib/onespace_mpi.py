@@ -1,5 +1,5 @@
-"""bench/lib/onespace_mpi.py: the MPI libraries on this machine: how to compile for each, and how to start
-bound ranks."""
+"""bench/lib/onespace_mpi.py: the MPI libraries on this machine: how to compile for each, how to start bound ranks, and
+which transport their messages use."""
 import dataclasses
 import os
 import pathlib
@@ -7,11 +7,11 @@ import re
 import shutil
 import subprocess
 
-from onespace_bench import BENCH, Failure, first_line, progress
+from onespace_bench import BENCH, Failure, cpus, first_line
 
 VENV = BENCH.parent / ".venv"
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-# The environments that switch XPMEM on, or off in favour of POSIX shared memory, in the builds of scripts/build-mpi.
+# The environments that enable XPMEM, or POSIX shared memory instead, in the builds of scripts/build-mpi.
 SWITCHES = {"mpich": ({"MPIR_CVAR_CH4_XPMEM_ENABLE": "1"}, {"MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}),
             "openmpi": ({"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "xpmem"},
                         # Without a single-copy mechanism osc/rdma cannot create windows on existing memory.
@@ -48,11 +48,21 @@ class Mpi:
             self.version = f"MPICH {hydra_version(self.launcher, self.env)}".strip()
         return self
 
-    def command(self, ranks, program, bind=True):
+    def command(self, ranks, program, bind=None):
+        """The launcher's command line. bind: to a core each; by default if there are enough CPUs."""
+        bind = ranks <= len(cpus()) if bind is None else bind
         if self.kind == "openmpi":
             placing = ["--bind-to", "core"] if bind else ["--bind-to", "none", "--oversubscribe"]
             return [self.launcher, *ROOT_FLAG, *placing, "-n", str(ranks), *program]
         return [self.launcher, *(["-bind-to", "core"] if bind else []), "-n", str(ranks), *program]
+
+    def network_env(self, nodes):
+        """Its environment, which on several nodes must allow the network."""
+        return {name: value for name, value in self.env.items() if not nodes or name != "I_MPI_FABRICS"}
+
+
+def ranks_text(ranks):
+    return f"{ranks} ranks" + (" (more than CPUs)" if ranks > len(cpus()) else "")
 
 
 def hydra_version(launcher, env):
@@ -150,16 +160,47 @@ def choose(names, note):
     return chosen
 
 
-def each_mpi(args, result, measure):
-    """Calls measure(mpi) for each; a failure of one is noted and the others go on."""
-    for mpi in choose(args.mpi, result.note):
+# ---- The transport of messages ----
+
+# The variables that make MPI libraries log their transport, and the lines that they log.
+LOG_ENV = {"UCX_LOG_LEVEL": "info", "OMPI_MCA_btl_base_verbose": "10", "I_MPI_DEBUG": "5", "FI_LOG_LEVEL": "info",
+        "OMPI_MCA_pml_base_verbose": "10"}
+LOG_PATTERNS = [re.compile(r"ep_cfg\[\d+\]: tag\(([^)]*)\)"),            # UCX before 1.14
+         re.compile(r"cfg#\d+.* tag\(([^)]*)\)"),                   # from 1.14 on
+         re.compile(r"bml: Using (\w+) btl for send"),              # Open MPI
+         re.compile(r"libfabric provider: (\S+)"),                  # Intel MPI
+         re.compile(r"Opened fabric: (\S+)")]                       # libfabric
+NETWORK = re.compile(r"tcp|sockets|net|verbs|ud|rc")
+
+
+def transports(text):
+    """The paths between different ranks named in a log, each once, in order."""
+    found = []
+    for line in text.splitlines():
+        for pattern in LOG_PATTERNS:
+            match = pattern.search(line)
+            path = match and match.groups() and match[1]
+            if path and not path.startswith("self") and path not in found:
+                found.append(path)
+    return found
+
+
+def observe_transport(title, command, env, nodes=None):
+    """Runs a job that exchanges messages, and returns a note with the paths that its MPI names. With `nodes`
+    (onespace_nodes) one of them must be the network, and bytes must have gone through it."""
+    before = nodes.received() if nodes else 0
+    with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **env, **LOG_ENV}) as process:
         try:
-            progress(f"{mpi.name}: {mpi.version}")
-            result.versions[mpi.name] = mpi.version
-            measure(mpi)
-        except Failure as failure:
-            if args.mpi != "all":
-                raise
-            result.note(f"skipped {mpi.name}: {failure}")
-    if not result.series:
-        raise Failure("nothing was measured")
+            text = process.communicate(timeout=20)[0]
+        except subprocess.TimeoutExpired:
+            if nodes:
+                nodes.kill_jobs()  # it may hang at exit; the log is all that is needed
+            process.kill()
+            text = process.communicate()[0]
+    paths = transports(text)
+    if nodes and not any(map(NETWORK.search, paths)):
+        raise Failure(f"{title}: the MPI's log names no network path between the nodes:\n{text[-1500:]}")
+    if nodes and nodes.received() == before:
+        raise Failure(f"{title}: no bytes went through the network")
+    return f"{title}: messages go through {', '.join(paths) or 'a path that the MPI does not name'}"

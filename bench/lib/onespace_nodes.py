@@ -41,12 +41,12 @@ class Nodes:
             # The last to end: removes the directory even if this program was killed.
             self.switch = self.start(["net", "uts", "mount"], "hostname launcher; " + self.setup("switch"),
                                      last=f"umount -l {self.directory}/run-switch; rm -rf {self.directory}")
-            self.within("ip link set lo up; ip link add name bridge0 type bridge; "
+            self.run_on_switch("ip link set lo up; ip link add name bridge0 type bridge; "
                         f"ip addr add {LAUNCHER}/24 dev bridge0; ip link set bridge0 up")
             for i, address in enumerate(self.addresses):
                 node = self.start(KINDS, f"hostname node{i}; " + self.setup(f"node{i}"))
-                self.write_script(address, ENTER.format(share=self.share(i), node=node))
-                self.within(f"ip link add port{i} type veth peer name eth0 netns {node}; "
+                self.write_script(address, ENTER.format(share=self.cpus_of(i), node=node))
+                self.run_on_switch(f"ip link add port{i} type veth peer name eth0 netns {node}; "
                             f"ip link set port{i} master bridge0 up")
                 self.command(["nsenter", f"--net=/proc/{node}/ns/net", "sh", "-ec",
                               f"ip link set lo up; ip addr add {address}/24 dev eth0; ip link set eth0 up"])
@@ -63,7 +63,7 @@ class Nodes:
             process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def share(self, number):
+    def cpus_of(self, number):
         """The CPUs of a node, as taskset takes them."""
         all_of_them = cpus()
         own = all_of_them[number * len(all_of_them) // self.count:(number + 1) * len(all_of_them) // self.count]
@@ -111,13 +111,13 @@ class Nodes:
             raise Failure(f"{shlex.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def within(self, script):
+    def run_on_switch(self, script):
         return self.command([*self.enter_switch(), "sh", "-ec", script])
 
     def enter_switch(self):
         return ["nsenter", "--target", str(self.switch), "--net", "--uts", "--mount"]
 
-    def both(self, first, second):
+    def pair_command(self, first, second):
         """A command that runs `second` on node 1 and `first`, with node 1's address appended, on node 0."""
         at = [shlex.join(self.enter_node(i)) for i in range(2)]
         first = [*first, self.addresses[1]]
@@ -129,7 +129,7 @@ class Nodes:
 
     def received(self):
         """Bytes received through the network so far."""
-        text = self.within("cat /proc/net/dev")
+        text = self.run_on_switch("cat /proc/net/dev")
         return sum(int(line.split(":")[1].split()[0]) for line in text.splitlines() if "port" in line)
 
     def run(self, place, command, is_complete, env=None, timeout=120):
@@ -147,7 +147,7 @@ class Nodes:
                 if complete_until is None and is_complete(out.read_text()):
                     complete_until = now + GRACE_S
                 if now > min(until, complete_until or until):
-                    self.clear()
+                    self.kill_jobs()
                     process.kill()
                 time.sleep(0.02)
         if process.returncode != 0 and complete_until is None:
@@ -155,7 +155,7 @@ class Nodes:
                           f"{timeout} s:\n{(out.read_text() + err.read_text()).strip()[-2000:]}")
         return out.read_text()
 
-    def clear(self):
+    def kill_jobs(self):
         """Kills everything that runs on the nodes."""
         for i in range(self.count):
             subprocess.run([*self.enter_node(i), "sh", "-c", "kill -9 -1"], capture_output=True, timeout=30,
@@ -188,7 +188,7 @@ ENTER = """#!/bin/sh
 exec taskset -c {share} nsenter --target {node} --net --ipc --uts --mount --pid "$@"
 """
 
-# What launchers call instead of ssh: enter [OPTION...] ADDRESS WORD...
+# Launchers call this instead of ssh: enter [OPTION...] ADDRESS WORD...
 AGENT = """#!/bin/sh
 while [ "${{1#-}}" != "$1" ]; do shift; done
 address=$1

@@ -1,26 +1,69 @@
 #!/usr/bin/python3
 """bench/lib/onespace_report.py: renders the benchmarks' JSON (onespace-bench/1) as one page: a summary, then a
-section per file, most asked first, with figures (onespace_report_chart), the paper's claim, and the machine.
-The page is self-contained: no scripts, and no external fonts or pictures."""
+section per file, most asked first, with figures (onespace_figures.py), the paper's claim, and the machine.
+The page is self-contained: no scripts, and no external fonts or pictures. Without matplotlib it has tables only."""
 import argparse
+import base64
+import dataclasses
 import datetime
+import functools
 import html
+import importlib.machinery
+import importlib.util
 import json
 import math
 import pathlib
+import re
 import sys
 
 import onespace_bench as ob
-from onespace_report_chart import chart, is_level, needs_legend, quantity, spread_words, swatch, x_words
-from onespace_report_figures import figures_of, gains
-from onespace_report_looks import look_of
-from onespace_report_style import STYLE
-from onespace_report_summary import LINES, comparisons, machines, rank, was_busy
+import onespace_figures as figures
+from onespace_bench import COUNTS, NAMES
+from onespace_figures import quantity, quantity_spread, x_text
 
 NAME = "report.html"
 UNITS = ("s", "bytes", "count", "cycles", "ratio")
-HERE = 6   # lines of what was found, beside the paper's claim
-ROWS = 64  # of a table, at most: longer ones are thinned evenly
+CLAIM_LINES = 6   # comparisons beside the paper's claim
+SUMMARY_LINES = 3  # comparisons of one result in the summary
+ROWS_MAX = 64  # of a table: longer ones are thinned evenly
+# The order of the sections, by the beginnings of the files' names; the others follow by name.
+ORDER = ("p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale", "windows",
+         "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations", "xpmem", "heap",
+         "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "adios2")
+REPEATS_ENOUGH = 5
+EQUAL = 0.03   # smaller differences count as none
+WIDE = 0.3     # of the middle half of the ratios, relative to their median
+BETTER = {"s": "as fast", "cycles": "as fast"}
+WORSE = {"s": "as long", "cycles": "as long", "bytes": "as much"}
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --faint: #57606a; --rule: #d8dee4; --box: #f6f8fa;
+  --link: #0072b2; --gain: #00795a; --loss: #b84f00; }
+@media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --faint: #9aa5b1; --rule: #30363d;
+  --box: #161b22; --link: #58a6e8; --gain: #33c89d; --loss: #ff8c42; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.2rem 1rem 4rem; max-width: 84rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: .4rem 0; } h2 { font-size: 1.25rem; margin: 0 0 .6rem; }
+a { color: var(--link); }
+.faint, .note, dd, .source, figcaption, details { color: var(--faint); font-size: .9rem; }
+nav ol { padding-left: 1.6rem; columns: 24rem; column-gap: 2.4rem; }
+section { border-top: 1px solid var(--rule); margin-top: 2rem; padding-top: 1.4rem; }
+.claim > div { background: var(--box); border-left: 4px solid var(--link); padding: .6rem .8rem; margin-bottom: .8rem; }
+.claim b { display: block; font-size: .8rem; color: var(--faint); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .8rem; font-size: .9rem; }
+dt { color: var(--faint); } dd { margin: 0; }
+.main, .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 23rem), 1fr)); gap: 1.4rem; }
+.gain { color: var(--gain); font-weight: 600; } .loss { color: var(--loss); font-weight: 600; }
+figure { margin: 0; min-width: 0; break-inside: avoid; }
+figure img { display: block; width: 100%; max-width: 34rem; background: #fff; border-radius: 4px; }
+summary { cursor: pointer; } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .15rem .6rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top; }
+@media (max-width: 30rem) { dl, .summary, .summary tbody, .summary tr, .summary td { display: block; }
+  .summary thead { display: none; } }
+@media print { details { display: none; } section { break-before: page; } }
+"""
 
 
 # ---- Reading ----
@@ -38,51 +81,50 @@ def read(path):
     try:
         check(result)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ValueError(f"is damaged: {describe(error)}; run its benchmark again") from None
+        reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"is damaged: {reason}; run its benchmark again") from None
     return result
 
 
-def describe(error):
-    return f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-
-
 def check(result):
-    for words in (result, result["paper"], result["machine"], result["versions"]):
-        words.keys()  # are objects
+    """Raises an exception unless the result has everything that the page shows."""
+    for mapping in (result, result["paper"], result["machine"], result["versions"]):
+        mapping.keys()
     for name in ("question", "command"):
-        want(isinstance(result[name], str), f"{name} is no text")
+        require(isinstance(result[name], str), f"{name} is no text")
     for name in ("document", "figure", "claim"):
-        want(isinstance(result["paper"][name], str), f"paper/{name} is no text")
+        require(isinstance(result["paper"][name], str), f"paper/{name} is no text")
     for name in ("cpu", "cpus", "kernel", "memory_bytes"):
-        result["machine"][name]  # is there
-    numbers(result["machine"]["cache_line_round_trip_s"])
-    want(isinstance(result["versions"]["onespace"], str), "versions/onespace is no text")
-    want(result["series"], "it has no series")
-    for one in [*result["series"], *result["limits"]]:
-        want(isinstance(one["name"], str) and one["unit"] in UNITS, "a series has no name or no known unit")
-        want(len(one["x"]) == len(one["samples"]) > 0 and all(one["samples"]), f"{one['name']} lacks samples")
-        numbers(one["x"])
-        for samples in one["samples"]:
-            numbers(samples)
-            want(min(samples) >= 0, f"{one['name']} holds a negative number")
+        result["machine"][name]
+    check_numbers(result["machine"]["cache_line_round_trip_s"])
+    require(isinstance(result["versions"]["onespace"], str), "versions/onespace is no text")
+    require(result["series"], "it has no series")
+    for series in [*result["series"], *result["limits"]]:
+        require(isinstance(series["name"], str) and series["unit"] in UNITS, "a series has no name or no known unit")
+        require(len(series["x"]) == len(series["samples"]) > 0 and all(series["samples"]),
+                f"{series['name']} lacks samples")
+        check_numbers(series["x"])
+        for samples in series["samples"]:
+            check_numbers(samples)
+            require(min(samples) >= 0, f"{series['name']} holds a negative number")
 
 
-def numbers(values):
+def check_numbers(values):
     for value in values:
-        want(isinstance(value, (int, float)) and math.isfinite(float(value)), f"{value} is no number")
+        require(isinstance(value, (int, float)) and math.isfinite(float(value)), f"{value} is no number")
 
 
-def want(good, what):
-    if not good:
-        raise ValueError(what)
+def require(condition, text):
+    if not condition:
+        raise ValueError(text)
 
 
 def collect(directories):
-    """([(path, result)], [(path, what is wrong)]) of all *.json in the directories, each file once."""
-    found, wrong, seen = [], [], set()
+    """([(path, result)], [(path, reason)]) of all *.json in the directories, each file once: read, and rejected."""
+    found, rejected, seen = [], [], set()
     for directory in directories:
         if not directory.is_dir():
-            wrong.append((directory, "is not a directory"))
+            rejected.append((directory, "is not a directory"))
             continue
         for path in sorted(directory.glob("*.json")):
             if path.resolve() in seen:
@@ -91,97 +133,201 @@ def collect(directories):
             try:
                 found.append((path, read(path)))
             except ValueError as error:
-                wrong.append((path, str(error)))
-    return found, wrong
+                rejected.append((path, str(error)))
+    return found, rejected
 
 
-# ---- Pieces of the page ----
+# ---- Layouts ----
+
+def layout_of(stem, result):
+    """As declared by the benchmark, which the file's name tells (p2p-fresh is of p2p), else the command that wrote it;
+    guessed if there is none that fits."""
+    directory = re.search(r"(?:^|[\s/])([\w-]+)/run\b", result["command"])
+    for name in (stem, directory[1] if directory else ""):
+        layouts = declared_layouts(name.partition("-")[0])
+        for prefix in sorted(layouts, key=len, reverse=True):
+            if (name == prefix or name.startswith(prefix + "-")) and fits(layouts[prefix], result):
+                return layouts[prefix]
+    return figures.guess_layout(result)
+
+
+@functools.cache
+def declared_layouts(name):
+    """{name of the results: Layout} of bench/NAME/run."""
+    program = ob.BENCH / name / "run"
+    if not name or not program.exists():
+        return {}
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(program.parent))
+    loader = importlib.machinery.SourceFileLoader(f"benchmark_{name}", str(program))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    sys.path.pop(0)
+    return {one.name: one.layout for one in module.BENCHMARKS}
+
+
+def fits(layout, result):
+    """Whether every name has a part for the curves, and every x that is an index has a name."""
+    for series in result["series"]:
+        parts = series["name"].split("/")
+        x = layout.x_of(parts)
+        if len(parts) <= min(layout.curves) or (
+                x.kind == NAMES and any(at not in range(len(x.names)) for at in series["x"])):
+            return False
+    return True
+
+
+# ---- Comparisons ----
+
+@dataclasses.dataclass
+class Comparison:
+    """Of two series that differ only in the peers, at one x: different cases have no common ratio."""
+    parts: list   # of the names, in common
+    x: float
+    unit: str
+    peers: tuple
+    spreads: list     # of the peers
+    ratio: ob.Spread  # the first peer's over the second's, within each repeat
+    repeats: int
+
+    def sentence(self, layout, versions):
+        x = layout.x_of(self.parts)
+        at = x_text(x, self.x)
+        at = " ".join((at, x.label) if x.kind == COUNTS else (x.label, at)).strip()
+        head = ", ".join([*(versions.get(part, part) for part in self.parts), at])
+        before, after = (quantity(spread.median, self.unit) for spread in self.spreads)
+        return f"{head}: {after} ({self.peers[1]}) instead of {before} ({self.peers[0]})"
+
+    def is_unclear(self):
+        return self.ratio.low <= 1 <= self.ratio.high and self.ratio.high - self.ratio.low > 4 * EQUAL
+
+    def is_level(self):
+        return self.ratio.low <= 1 <= self.ratio.high or abs(self.ratio.median - 1) < EQUAL
+
+    def gain(self):
+        if self.is_level():
+            return "unclear" if self.is_unclear() else "the same"
+        faster = self.ratio.median > 1 and self.unit in BETTER
+        times = self.ratio.median if faster else 1 / self.ratio.median
+        return f"{times:.1f} times {BETTER[self.unit]}" if faster else f"{times:.2f} times {WORSE[self.unit]}"
+
+    def certainty(self, busy):
+        runs = f"{self.repeats} runs" if self.repeats > 1 else "one run"
+        if self.repeats < REPEATS_ENOUGH:
+            return f"a first look: {runs}" + (", on a busy machine" if busy else "")
+        faster = self.ratio.median > 1 and self.unit in BETTER or self.is_level()
+        ends = (self.ratio.low, self.ratio.high) if faster else (1 / self.ratio.high, 1 / self.ratio.low)
+        span = f"{ends[0]:.2f} to {ends[1]:.2f} times in half of {runs}"
+        if busy:
+            return f"doubtful, the machine was busy: {span}"
+        if self.is_unclear():
+            return f"no difference is shown: {span}"
+        return f"{'scatters' if self.ratio.high - self.ratio.low > WIDE * self.ratio.median else 'sure'}: {span}"
+
+
+def comparisons(result, layout):
+    """[Comparison] in the order of the series: for the first peers that any two series have, each pair of series at
+    the x of the headline, else at its largest."""
+    series = {one["name"]: dict(zip(one["x"], one["samples"]), unit=one["unit"]) for one in result["series"]
+              if one["unit"] in WORSE}
+    for peers in layout.peers:
+        found = []
+        for name, first in series.items():
+            parts = name.split("/")
+            second = series.get("/".join(peers[1] if part == peers[0] else part for part in parts))
+            if peers[0] not in parts or not second or second["unit"] != first["unit"]:
+                continue
+            common = [x for x in first if x != "unit" and x in second and min(first[x] + second[x]) > 0]
+            if not common:
+                continue
+            x = min(common, key=lambda at: abs(at - layout.headline)) if layout.headline else max(common)
+            found.append(Comparison([part for part in parts if part != peers[0]], x, first["unit"], peers,
+                                    [ob.Spread.of(first[x]), ob.Spread.of(second[x])], ob.ratio(first[x], second[x]),
+                                    min(len(first[x]), len(second[x]))))
+        if found:
+            return found
+    return []
+
+
+def was_busy(result):
+    return any(note.startswith("other programs are running") for note in result.get("notes", []))
+
+
+# ---- The page ----
 
 def escaped(value):
     return html.escape(str(value))
 
 
-def table_of(figure):
+def machine_text(machine):
+    return (f"{machine['cpu']}, {machine['cpus']} CPUs, {quantity(float(machine['memory_bytes']), 'bytes')}, "
+            f"Linux {machine['kernel']}")
+
+
+def numbers_table(panel):
     """A column for each curve, a row for each x."""
-    points = sorted({at for curve in figure.curves for at in curve.x})
-    step = math.ceil(len(points) / ROWS)
-    rows = [f"<tr><th>{escaped(figure.x.label)}</th>" + "".join(
-        f"<th>{escaped(one.label)}</th>" for one in figure.curves)
-            + "</tr>"]
-    held = [dict(zip(one.x, one.spreads())) for one in figure.curves]
-    known = {at for one in figure.curves if not is_level(one, figure.curves) for at in one.x}
-    for at in points[::step]:
-        cells = "".join(f"<td>{escaped(spread_words(one[at], figure.unit)) if at in one else ''}</td>" for one in held)
-        name = x_words(figure.x, at) if at in known else f"{at:,g}"
-        rows.append(f"<tr><td>{escaped(name)}</td>{cells}</tr>")
-    some = f", every {step}th row of {len(points)}" if step > 1 else ""
-    return (f"<details><summary>Numbers: medians and quartiles{some}</summary><div class=scroll><table>"
-            f"{''.join(rows)}</table></div></details>")
+    points = sorted({x for curve in panel.curves for x in curve.x})
+    step = math.ceil(len(points) / ROWS_MAX)
+    columns = [dict(zip(curve.x, curve.spreads())) for curve in panel.curves]
+    head = "".join(f"<th>{escaped(text)}</th>" for text in [panel.x.label, *(curve.label for curve in panel.curves)])
+    rows = "".join(
+        f"<tr><td>{escaped(x_text(panel.x, x))}</td>" + "".join(
+            f"<td>{escaped(quantity_spread(column[x], panel.unit)) if x in column else ''}</td>" for column in columns)
+        + "</tr>" for x in points[::step])
+    thinned = f", every {step}th row of {len(points)}" if step > 1 else ""
+    is_open = "" if figures.matplotlib else " open"
+    return (f"<details{is_open}><summary>Numbers: medians and quartiles{thinned}</summary>"
+            f"<div class=scroll><table><tr>{head}</tr>{rows}</table></div></details>")
 
 
-def caption_of(figure, peers):
-    found = gains(figure, peers)
-    if not found:
-        return ""
-    shown = dict.fromkeys([min(found), max(found, key=lambda at: found[at].median), max(found)])
-    words = ", ".join(f"{ob.ratio_text(found[at])}" + (f" at {x_words(figure.x, at)}" if len(found) > 1 else "")
-                      for at in shown)
-    return f"<figcaption>{escaped(peers[0])} / {escaped(peers[1])}: {escaped(words)}</figcaption>"
+def figure_html(panel, question, peers):
+    title = panel.title or (panel.curves[0].label if len(panel.curves) == 1 else "")
+    picture = f"<b>{escaped(title)}</b>"
+    if figures.matplotlib:
+        data = base64.b64encode(figures.panel_svg(panel)).decode()
+        picture = f'<img alt="{escaped(f"{question} {title}")}" src="data:image/svg+xml;base64,{data}">'
+    found = figures.gains(panel, peers)
+    caption = ""
+    if found:
+        points = dict.fromkeys([min(found), max(found, key=lambda x: found[x].median), max(found)])
+        text = ", ".join(ob.ratio_text(found[x]) + (f" at {x_text(panel.x, x)}" if len(found) > 1 else "")
+                         for x in points)
+        caption = f"<figcaption>{escaped(peers[0])} / {escaped(peers[1])}: {escaped(text)}</figcaption>"
+    return f"<figure>{picture}{caption}{numbers_table(panel)}</figure>"
 
 
-def figure_part(figure, question, peers):
-    title = figure.title or (figure.curves[0].label if len(figure.curves) == 1 else "")
-    head = f"<h3>{escaped(title)}</h3>" if title else ""
-    points = {at for curve in figure.curves if not curve.limit for at in curve.x}
-    if len(points) == 1 and figure.x.label:
-        head += f"<div class=faint>{escaped(figure.x.label)}: {escaped(x_words(figure.x, min(points)))}</div>"
-    legend = "<ul class=legend>" + "".join(f"<li>{swatch(curve)}{escaped(curve.label)}</li>"
-                                           for curve in figure.curves) + "</ul>"
-    return (f"<figure>{head}{legend if needs_legend(figure.curves, figure.x) else ''}"
-            f"{chart(f'{question} {title}', figure.curves, figure.x, figure.unit)}"
-            f"{caption_of(figure, peers)}{table_of(figure)}</figure>")
-
-
-def found_here(result, look):
-    """One sentence for each two series that are compared."""
-    for one in comparisons(result, look)[:HERE]:
-        yield f"{one.sentence(look, result['versions'])}: {one.gain()}"
-
-
-def summary_of(found):
-    """What was gained, on what, how sure: a row for each of the first comparisons of each result."""
+def summary_html(found):
+    """A row for each of the first comparisons of each result."""
     rows = ""
     for number, (path, result) in enumerate(found, 1):
-        look = look_of(path.stem, result)
-        compared, busy = comparisons(result, look), was_busy(result)
-        for place, one in enumerate(compared[:LINES]):
+        layout, busy = layout_of(path.stem, result), was_busy(result)
+        compared = comparisons(result, layout)
+        for place, one in enumerate(compared[:SUMMARY_LINES]):
             style = "level" if busy or one.is_level() else "gain" if one.ratio.median > 1 else "loss"
-            more = f" <a href='#q{number}'>and {len(compared) - LINES} more</a>" if (
-                place == LINES - 1 and len(compared) > LINES) else ""
+            more = f" <a href='#q{number}'>and {len(compared) - SUMMARY_LINES} more</a>" if (
+                place == SUMMARY_LINES - 1 and len(compared) > SUMMARY_LINES) else ""
             question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
-            what = escaped(one.sentence(look, result["versions"])) + more
-            rows += (f"<tr><td>{question}</td><td>{what}</td><td class={style}>"
-                     f"{escaped(one.gain())}</td><td>{escaped(one.sureness(busy))}</td></tr>")
-    on = "; ".join(machines([result for _, result in found]))
+            rows += (f"<tr><td>{question}</td><td>{escaped(one.sentence(layout, result['versions']))}{more}</td>"
+                     f"<td class={style}>{escaped(one.gain())}</td><td>{escaped(one.certainty(busy))}</td></tr>")
+    machines = "; ".join(dict.fromkeys(machine_text(result["machine"]) for _, result in found))
     versions = ", ".join(dict.fromkeys(result["versions"]["onespace"] for _, result in found))
     heads = "".join(f"<th>{head}</th>" for head in ("question", "what", "gained", "how sure"))
-    table = (f"<table class=summary><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else "")
-    return (f'<section class="short"><h2 class="first">In short</h2><p>Measured on {escaped(on)}, with '
-            f"{escaped(versions)}.</p>{table}<p class=faint>Each line compares two ways of doing the same, measured "
-            "interleaved, at one point of the figure that it leads to. Figures of other machines differ.</p></section>")
+    table = f"<table class=summary><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+    return (f'<section><h2 class="first">In short</h2><p>Measured on {escaped(machines)}, with {escaped(versions)}.</p>'
+            f"{table}<p class=faint>Each line compares two variants of the same case, measured interleaved, at one "
+            "point of its figure. Figures of other machines differ.</p></section>")
 
 
 def facts_of(path, result):
-    machine, versions = result["machine"], result["versions"]
-    memory = quantity(float(machine["memory_bytes"]), "bytes")
-    yield "machine", f"{machine['cpu']}, {machine['cpus']} CPUs, {memory}, Linux {machine['kernel']}"
-    cas = machine["cache_line_round_trip_s"]
+    yield "machine", machine_text(result["machine"])
+    cas = result["machine"]["cache_line_round_trip_s"]
     if cas:
-        yield "cache line round trip", spread_words(ob.Spread.of(cas), "s")
-    yield "versions", "; ".join(f"{name}: {text}" if name != "onespace" else text for name, text in versions.items())
-    repeats = [len(samples) for one in result["series"] for samples in one["samples"]]
-    many = f"{min(repeats)} to {max(repeats)}" if min(repeats) < max(repeats) else f"{max(repeats)}"
-    yield "samples", f"{many} per point, interleaved; medians, bands and whiskers: quartiles"
+        yield "cache line round trip", quantity_spread(ob.Spread.of(cas), "s")
+    yield "versions", "; ".join(text if name == "onespace" else f"{name}: {text}"
+                                for name, text in result["versions"].items())
+    repeats = {len(samples) for series in result["series"] for samples in series["samples"]}
+    yield "samples", (f"{' to '.join(map(str, dict.fromkeys((min(repeats), max(repeats)))))} per point, interleaved; "
+                      "medians, bands and whiskers: quartiles")
     yield "command", result["command"]
     changed = datetime.datetime.fromtimestamp(path.stat().st_mtime).isoformat(" ", "minutes")
     yield "file", f"{path}, of {changed}"
@@ -189,76 +335,75 @@ def facts_of(path, result):
         yield "note", note
 
 
-def section_of(number, path, result):
-    look = look_of(path.stem, result)
-    figures = figures_of(result, look)
+def section_html(number, path, result):
+    layout = layout_of(path.stem, result)
     paper = result["paper"]
     facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(path, result))
-    here = "".join(f"<div>{escaped(sentence)}</div>" for sentence in found_here(result, look))
-    parts = [figure_part(one, result["question"], look.peers[0]) for one in figures]
-    more = (f"<details class=more><summary>{len(parts) - 1} more figure{'s' if len(parts) > 2 else ''}</summary>"
+    found = "".join(f"<div>{escaped(f'''{one.sentence(layout, result['versions'])}: {one.gain()}''')}</div>"
+                    for one in comparisons(result, layout)[:CLAIM_LINES])
+    parts = [figure_html(panel, result["question"], layout.peers[0])
+             for panel in figures.panels_of(result, layout)]
+    more = (f"<details><summary>{len(parts) - 1} more figure{'s' if len(parts) > 2 else ''}</summary>"
             f"<div class=figures>{''.join(parts[1:])}</div></details>" if len(parts) > 1 else "")
     return (f'<section id="q{number}"><h2>{number}. {escaped(result["question"])}</h2>'
-            f"<div class=main>{''.join(parts[:1])}<div class=held>"
-            f"<div class=here><b>Here</b>{here or 'See the figures.'}</div>"
+            f"<div class=main>{''.join(parts[:1])}<div class=claim>"
+            f"<div><b>Measured</b>{found or 'See the figures.'}</div>"
             f"<div><b>The paper: {escaped(paper['figure'])}</b>{escaped(paper['claim'])}"
             f"<div class=source>{escaped(paper['document'])}</div></div></div></div>{more}<dl>{facts}</dl></section>")
 
 
-def page_of(found, wrong):
+def page_html(found, rejected):
     contents = "".join(f'<li><a href="#q{number}">{escaped(result["question"])}</a> '
                        f"<span class=faint>{escaped(path.name)}</span></li>"
                        for number, (path, result) in enumerate(found, 1))
-    left_out = "".join(f"<li>{escaped(path)}: {escaped(what)}</li>" for path, what in wrong)
+    left_out = "".join(f"<li>{escaped(path)}: {escaped(reason)}</li>" for path, reason in rejected)
     if left_out:
         left_out = f"<section><h2>Left out</h2><ul class=note>{left_out}</ul></section>"
-    sections = "".join(section_of(number, path, result) for number, (path, result) in enumerate(found, 1))
+    sections = "".join(section_html(number, path, result) for number, (path, result) in enumerate(found, 1))
     now = datetime.datetime.now().isoformat(" ", "minutes")
     return ("<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
             '<meta name=viewport content="width=device-width, initial-scale=1"><title>onespace: measurements</title>'
             f"<style>{STYLE}</style></head><body><h1>onespace: measurements</h1><p class=faint>Made {now} by onespace "
-            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are what the "
-            "machine could do at best, measured interleaved with the rest. Axes are logarithmic where the values span "
-            "decades; zero is drawn at their start.</p>"
-            f"{summary_of(found)}<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
+            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are the best that "
+            "the machine can do, measured interleaved with the rest. Axes are logarithmic where the values span "
+            "decades.</p>"
+            f"{summary_html(found)}<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 
 
 # ---- The command ----
 
-def parse_arguments():
+def write(path, page):
+    """Replaces the file at once: a reader never sees half a page."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_text(page, encoding="utf-8", errors="replace")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ob.Failure(f"cannot write {path}: {error.strerror}: name another file with -o") from None
+
+
+def main():
     parser = argparse.ArgumentParser(prog="onespace report", description=__doc__)
     parser.add_argument("--results", metavar="DIRECTORY", action="append", type=pathlib.Path,
                         help="with the JSON of benchmarks; may be given several times (default: where they write it)")
     parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path,
                         help=f"the page (default: {NAME} in the first directory)")
     args = parser.parse_args()
-    args.results = args.results or [ob.results_directory()]
-    args.output = args.output or args.results[0] / NAME
-    return args
-
-
-def write(path, page):
-    """Whole or not at all: who reads the page meanwhile sees the old one."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        beside.write_text(page, encoding="utf-8", errors="replace")
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ob.Failure(f"cannot write {path}: {error.strerror}: name another file with -o") from None
-
-
-def main():
-    args = parse_arguments()
-    found, wrong = collect(args.results)
-    found.sort(key=lambda one: rank(one[0]))
-    for path, what in wrong:
-        ob.progress(f"onespace report: {path} {what}")
+    directories = args.results or [ob.results_directory()]
+    output = args.output or directories[0] / NAME
+    found, rejected = collect(directories)
+    found.sort(key=lambda one: next((number for number, name in enumerate(ORDER)
+                                     if f"{one[0].stem}-".startswith(f"{name}-")), len(ORDER)))
+    for path, reason in rejected:
+        ob.progress(f"onespace report: {path} {reason}")
     if not found:
-        raise ob.Failure(f"no results in {', '.join(map(str, args.results))}: run `onespace bench` or bench/run-all "
+        raise ob.Failure(f"no results in {', '.join(map(str, directories))}: run `onespace bench` or bench/run-all "
                          "first, or name their directory with --results")
-    write(args.output, page_of(found, wrong))
-    ob.progress(f"wrote {args.output}: {len(found)} of {len(found) + len(wrong)} files")
+    if not figures.matplotlib:
+        ob.progress("onespace report: tables without figures: python3-matplotlib is not installed")
+    write(output, page_html(found, rejected))
+    ob.progress(f"wrote {output}: {len(found)} of {len(found) + len(rejected)} files")
     return 0
 
 

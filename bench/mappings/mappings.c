@@ -14,9 +14,9 @@
  *   arena     maps ARENA_BYTES, uses them piece by piece, and unmaps them at once
  *   huge      the same with MADV_HUGEPAGE
  *
- * The loops that touch pages do at most TOUCHED_PAGES of them, with more than FEW workers as many
- * together as FEW. Each worker is bound to a CPU.
- * Prints lines "LOOP BYTES SECONDS": for each step, from the common start to the last one's end. */
+ * The loops that touch pages do at most TOUCHED_PAGES of them, with more than WORKERS_FULL_STEPS
+ * workers as many together as WORKERS_FULL_STEPS. Each worker is bound to a CPU. Prints lines "LOOP
+ * BYTES SECONDS": for each step, from the common start to the last one's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,30 +25,30 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "crew.h"
-#include "ticks.h"
+#include "../lib/workers.h"
+#include "../lib/bench.h"
 
 enum {
     PAGE = 4096,
     TOUCHED_PAGES = 40000,
-    FEW = 10,
+    WORKERS_FULL_STEPS = 10,
     HEAP_BYTES = 8 << 20,
     ARENA_BYTES = HEAP_BYTES,
     SIZES_MAX = 32
 };
 
 struct block {
-    struct crew crew;
+    struct workers workers;
     int loop, size_count;
     long iterations;
     size_t sizes[SIZES_MAX];
     struct {
         double start,
             end; /* written by the worker before a barrier, read by the program after it */
-    } times[CREW_MAX];
+    } times[WORKERS_MAX];
 };
 
-/* Keeps the compiler from eliding stores that nobody reads. */
+/* Volatile, so that the compiler does not elide the stores. */
 static void touch(void *memory, size_t size)
 {
     for (size_t at = 0; at < size; at += PAGE)
@@ -60,14 +60,14 @@ static void *mapped(size_t size, int flags)
     void *memory =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
     if (memory == MAP_FAILED)
-        crew_fail("mmap", errno);
+        worker_fail("mmap", errno);
     return memory;
 }
 
 static void unmap(void *memory, size_t size)
 {
     if (munmap(memory, size) != 0)
-        crew_fail("munmap", errno);
+        worker_fail("munmap", errno);
 }
 
 static void map(size_t size, int flags, int touched)
@@ -102,7 +102,7 @@ static void run_fault(size_t size, long steps)
     while (steps-- > 0) {
         touch(memory, size);
         if (madvise(memory, size, MADV_DONTNEED) != 0)
-            crew_fail("madvise", errno);
+            worker_fail("madvise", errno);
     }
     unmap(memory, size);
 }
@@ -133,7 +133,7 @@ static void run_brk(size_t size, long steps)
 {
     while (steps-- > 0)
         if (sbrk((intptr_t)size) == (void *)-1 || sbrk(-(intptr_t)size) == (void *)-1)
-            crew_fail("sbrk", errno);
+            worker_fail("sbrk", errno);
 }
 
 /* Frees the blocks in an order that lets malloc return their memory. */
@@ -143,7 +143,7 @@ static void run_heap(size_t size, long steps)
     for (size_t used = 0; steps > 0; used = 0) {
         for (; used < HEAP_BYTES / size && steps > 0; used++, steps--) {
             if (!blocks || !(blocks[used] = malloc(size)))
-                crew_fail("malloc", ENOMEM);
+                worker_fail("malloc", ENOMEM);
             touch(blocks[used], size);
         }
         while (used > 0)
@@ -171,24 +171,27 @@ enum { LOOPS = sizeof(loops) / sizeof(loops[0]) };
 
 static long steps_of(const struct block *block, size_t size)
 {
-    long pages = TOUCHED_PAGES / (block->crew.count > FEW ? block->crew.count : FEW) * FEW;
+    long pages =
+        TOUCHED_PAGES /
+        (block->workers.count > WORKERS_FULL_STEPS ? block->workers.count : WORKERS_FULL_STEPS) *
+        WORKERS_FULL_STEPS;
     long most = loops[block->loop].touches ? pages / (long)(size / PAGE) : block->iterations;
     most = most > 0 ? most : 1;
     return most < block->iterations ? most : block->iterations;
 }
 
-void crew_work(int number, struct crew *crew)
+void worker_run(int number, struct workers *workers)
 {
-    struct block *block = (struct block *)crew;
+    struct block *block = (struct block *)workers;
     const struct loop *loop = &loops[block->loop];
-    crew_bind(number);
+    worker_bind(number);
     for (int i = 0; i < block->size_count; i++) {
         loop->run(block->sizes[i], 8); /* warm up */
-        crew_barrier(crew);
+        workers_barrier(workers);
         block->times[number].start = seconds_now();
         loop->run(block->sizes[i], steps_of(block, block->sizes[i]));
         block->times[number].end = seconds_now();
-        crew_barrier(crew);
+        workers_barrier(workers);
     }
 }
 
@@ -197,7 +200,7 @@ void crew_work(int number, struct crew *crew)
 static double elapsed(const struct block *block)
 {
     double start = block->times[0].start, end = block->times[0].end;
-    for (int i = 1; i < block->crew.count; i++) {
+    for (int i = 1; i < block->workers.count; i++) {
         start = block->times[i].start < start ? block->times[i].start : start;
         end = block->times[i].end > end ? block->times[i].end : end;
     }
@@ -223,11 +226,11 @@ static int parse(int argc, char **argv, struct block *block)
 
 int main(int argc, char **argv)
 {
-    crew_enter(argc, argv);
-    struct block *block = crew_block(sizeof(*block));
-    enum crew_kind kind = argc > 2 ? crew_kind_of(argv[1]) : CREW_KINDS;
-    if (kind == CREW_KINDS || parse(argc, argv, block) != 0 ||
-        (kind == CREW_THREADS && loops[block->loop].run == run_brk)) {
+    workers_enter(argc, argv);
+    struct block *block = workers_allocate(sizeof(*block));
+    enum worker_kind kind = argc > 2 ? worker_kind_by_name(argv[1]) : WORKER_KINDS;
+    if (kind == WORKER_KINDS || parse(argc, argv, block) != 0 ||
+        (kind == WORKER_THREADS && loops[block->loop].run == run_brk)) {
         fprintf(stderr,
                 "usage: mappings threads|tasks|processes WORKERS "
                 "mmap|touch|brk|heap|enter|fault|populate|arena|huge ITERATIONS BYTES...\n"
@@ -235,13 +238,13 @@ int main(int argc, char **argv)
                 PAGE, HEAP_BYTES);
         return 2;
     }
-    crew_start(kind, atoi(argv[2]), &block->crew);
+    workers_start(kind, atoi(argv[2]), &block->workers);
     for (int i = 0; i < block->size_count; i++) {
-        crew_barrier(&block->crew);
-        crew_barrier(&block->crew);
+        workers_barrier(&block->workers);
+        workers_barrier(&block->workers);
         printf("%s %zu %.9e\n", loops[block->loop].name, block->sizes[i],
                elapsed(block) / (double)steps_of(block, block->sizes[i]));
     }
-    crew_end();
+    workers_join();
     return 0;
 }

@@ -3,10 +3,8 @@
  * usage: patterns NUMBER
  *
  * Plain libc calls only: the same binary runs as a process and as a task. */
-#include <stdio.h>
-#include <stdlib.h>
 
-#include "points.h"
+#include "../lib/bench.h"
 
 enum {
     PAGE = 4096,
@@ -28,11 +26,7 @@ static size_t below(size_t bound)
 
 static void *filled(size_t size)
 {
-    volatile char *memory = malloc(size);
-    if (!memory) {
-        fprintf(stderr, "patterns: out of memory\n");
-        exit(1);
-    }
+    volatile char *memory = bench_allocate(size);
     for (size_t at = 0; at < size; at += PAGE)
         memory[at] = 1;
     return (void *)memory;
@@ -57,16 +51,16 @@ int main(int argc, char **argv)
 {
     static void *small[SMALL], *medium[MEDIUM];
     int number = argc > 1 ? atoi(argv[1]) : 0;
-    point("start", number);
+    bench_point("start", number);
     for (int i = 0; i < SMALL; i++)
         small[i] = filled(16 + below(800));
-    point("small", number);
+    bench_point("small", number);
     free_half(small, SMALL);
     for (int i = 0; i < MEDIUM; i++)
         medium[i] = filled(1000 + below(99000));
-    point("medium", number);
+    bench_point("medium", number);
     free_all(medium, MEDIUM);
-    point("freed", number);
+    bench_point("freed", number);
     char *value = filled(LARGE);
     for (int i = 0; i < STEPS; i++) { /* as an interpreter computes an expression of arrays */
         char *sum = filled(LARGE), *shifted = filled(LARGE), *product = filled(LARGE);
@@ -77,9 +71,9 @@ int main(int argc, char **argv)
         free(value);
         value = next;
     }
-    point("arrays", number);
+    bench_point("arrays", number);
     free(value);
     free_all(small, SMALL);
-    point("end", number);
+    bench_point("end", number);
     return 0;
 }

@@ -10,10 +10,8 @@
  * standard error. */
 #include <mpi.h>
 #include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "../lib/bench.h"
 
 enum { WINDOW = 64, WARM_UP = 16, PAIRS_MAX = 256 };
 
@@ -22,42 +20,13 @@ enum { GO_ON = 0xa0, LAST = 0xa1 };
 
 static int pairs, bytes, own_rank;
 static double seconds;
-static cpu_set_t allowed;
+static int cpu_count, cpus[2 * PAIRS_MAX]; /* of the job */
 
 struct partner {
     MPI_Comm comm;
     int peer, pair, sends;
     double rate; /* messages per second of a sender */
 };
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "messagerate: rank %d: %s\n", own_rank, what);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-    exit(1);
-}
-
-/* Binds the caller to the CPU of that index among those that this job may use. */
-static void bind_to(int number)
-{
-    cpu_set_t own;
-    int cpu = 0;
-    if (2 * pairs > CPU_COUNT(&allowed))
-        return;
-    for (; !CPU_ISSET(cpu, &allowed) || number-- > 0; cpu++)
-        ;
-    CPU_ZERO(&own);
-    CPU_SET(cpu, &own);
-    sched_setaffinity(0, sizeof(own), &own);
-}
-
-static unsigned char *new_buffer(void)
-{
-    unsigned char *buffer = calloc(WINDOW, (size_t)bytes);
-    if (!buffer)
-        fail("no memory");
-    return buffer;
-}
 
 static void send_window(const struct partner *self, unsigned char *buffer, int mark)
 {
@@ -85,7 +54,7 @@ static int receive_window(const struct partner *self, unsigned char *buffer)
     MPI_Waitall(WINDOW, requests, statuses);
     for (int i = 1; i < WINDOW; i++)
         if (buffer[(size_t)i * (size_t)bytes] != i)
-            fail("a message was damaged or out of order");
+            bench_fail("a message was damaged or out of order", NULL);
     MPI_Send(buffer, 1, MPI_BYTE, self->peer, self->pair, self->comm);
     return buffer[0];
 }
@@ -93,8 +62,9 @@ static int receive_window(const struct partner *self, unsigned char *buffer)
 static void *exchange(void *argument)
 {
     struct partner *self = argument;
-    unsigned char *buffer = new_buffer();
-    bind_to(2 * self->pair + self->sends);
+    unsigned char *buffer = bench_allocate(WINDOW * (size_t)bytes);
+    if (2 * pairs <= cpu_count)
+        bench_bind(cpus[2 * self->pair + self->sends]);
     if (self->sends) {
         for (int i = 0; i < WARM_UP; i++)
             send_window(self, buffer, GO_ON);
@@ -137,7 +107,7 @@ static double run_threads(void)
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < pairs; i++)
         if (pthread_create(&threads[i], NULL, exchange, &partners[i]) != 0)
-            fail("cannot make a thread");
+            bench_fail("cannot make a thread", NULL);
     for (int i = 0; i < pairs; i++) {
         pthread_join(threads[i], NULL);
         MPI_Comm_free(&partners[i].comm);
@@ -157,15 +127,17 @@ int main(int argc, char **argv)
     seconds = argc == 5 ? atof(argv[4]) / 1000 : 0;
     if ((!threaded && (argc != 5 || strcmp(argv[1], "ranks") != 0)) || pairs < 1 ||
         pairs > PAIRS_MAX || bytes < 1 || seconds <= 0)
-        fail("usage: messagerate ranks|threads PAIRS BYTES MILLISECONDS");
+        bench_fail("usage: messagerate ranks|threads PAIRS BYTES MILLISECONDS", NULL);
     if (ranks != (threaded ? 2 : 2 * pairs))
-        fail("ranks wants two ranks for each pair, threads wants two ranks");
+        bench_fail("ranks wants two ranks for each pair, threads wants two ranks", NULL);
     if (threaded && provided < MPI_THREAD_MULTIPLE)
-        fail("this MPI has no MPI_THREAD_MULTIPLE");
-    sched_getaffinity(0, sizeof(allowed), &allowed);
+        bench_fail("this MPI has no MPI_THREAD_MULTIPLE", NULL);
+    cpu_count = bench_cpu_count();
+    for (int i = 0; i < 2 * pairs; i++) /* before a thread is bound */
+        cpus[i] = bench_cpu(i);
     double rate = threaded ? run_threads() : run_ranks();
     if (own_rank == 0) {
-        printf("rate %d %.9e\n", pairs, 1 / rate);
+        bench_print("rate", pairs, 1 / rate);
         fflush(stdout); /* before MPI_Finalize, where some jobs hang: see onespace_nodes.py */
     }
     MPI_Finalize();

@@ -7,14 +7,9 @@
  * cache lines move from one CPU to the other. Prints "rate PAIRS SECONDS", the time per message
  * over all pairs. */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ticks.h"
+#include "../lib/bench.h"
 
 enum { SLOTS = 64, LINE = 64, PAIRS_MAX = 256, SPINS = 20000 };
 
@@ -35,19 +30,11 @@ static size_t slot_size;
 static double seconds;
 /* Set by the main thread when the time is over; orders nothing else. */
 static _Atomic int over;
-static cpu_set_t allowed;
 
-static void bind_to(int number)
+static void bind_thread(int number)
 {
-    cpu_set_t own;
-    int cpu = 0;
-    if (2 * pair_count > CPU_COUNT(&allowed))
-        return;
-    for (; !CPU_ISSET(cpu, &allowed) || number-- > 0; cpu++)
-        ;
-    CPU_ZERO(&own);
-    CPU_SET(cpu, &own);
-    sched_setaffinity(0, sizeof(own), &own);
+    if (2 * pair_count <= bench_cpu_count())
+        bench_bind(bench_cpu(number));
 }
 
 /* Waits until the partner's count has reached `wanted`; 0 if the time is over first. */
@@ -66,7 +53,7 @@ static void *send_all(void *argument)
 {
     struct pair *pair = argument;
     unsigned char *message = calloc(1, slot_size);
-    bind_to(2 * pair->number);
+    bind_thread(2 * pair->number);
     double start = seconds_now();
     uint64_t at = 0;
     for (; message && (at < SLOTS || await(&pair->received, at + 1 - SLOTS)); at++) {
@@ -82,7 +69,7 @@ static void *receive_all(void *argument)
 {
     struct pair *pair = argument;
     unsigned char *message = malloc(slot_size);
-    bind_to(2 * pair->number + 1);
+    bind_thread(2 * pair->number + 1);
     for (uint64_t at = 0; message && await(&pair->sent, at + 1); at++) {
         memcpy(message, pair->slots + at % SLOTS * slot_size, (size_t)bytes);
         *(volatile unsigned char *)message; /* keeps the copy */
@@ -98,10 +85,8 @@ static void start(int number)
     pair->number = number;
     pair->slots = aligned_alloc(LINE, SLOTS * slot_size);
     if (!pair->slots || pthread_create(&pair->threads[0], NULL, send_all, pair) != 0 ||
-        pthread_create(&pair->threads[1], NULL, receive_all, pair) != 0) {
-        fprintf(stderr, "ring: cannot make pair %d\n", number);
-        exit(1);
-    }
+        pthread_create(&pair->threads[1], NULL, receive_all, pair) != 0)
+        bench_fail("cannot start a pair of threads", NULL);
 }
 
 int main(int argc, char **argv)
@@ -114,7 +99,6 @@ int main(int argc, char **argv)
         return 2;
     }
     slot_size = ((size_t)bytes + LINE - 1) / LINE * LINE;
-    sched_getaffinity(0, sizeof(allowed), &allowed);
     for (int i = 0; i < pair_count; i++)
         start(i);
     struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
@@ -127,6 +111,6 @@ int main(int argc, char **argv)
         sum += pairs[i].rate;
         free(pairs[i].slots);
     }
-    printf("rate %d %.9e\n", pair_count, 1 / sum);
+    bench_print("rate", pair_count, 1 / sum);
     return 0;
 }

@@ -9,14 +9,9 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "ticks.h"
+#include "../lib/bench.h"
 
 enum { WINDOW = 64, PAIRS_MAX = 256, PORT = 4711, TRIES = 500, TRY_MS = 10 };
 
@@ -29,18 +24,12 @@ struct stream {
     double rate;
 };
 
-static void fail(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
 static void move_all(ssize_t (*move)(int, char *, size_t), int fd, char *buffer, size_t size)
 {
     while (size > 0) {
         ssize_t moved = move(fd, buffer, size);
         if (moved <= 0)
-            fail("streams: the connection");
+            bench_fail("the connection", strerror(errno));
         buffer += moved;
         size -= (size_t)moved;
     }
@@ -97,8 +86,7 @@ static int connect_to(const struct sockaddr_in *address)
         close(fd);
         nanosleep(&pause, NULL);
     }
-    fail("streams: connect");
-    return -1;
+    bench_fail("connect", strerror(errno));
 }
 
 static int listen_at(const struct sockaddr_in *address)
@@ -107,7 +95,7 @@ static int listen_at(const struct sockaddr_in *address)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (bind(fd, (const struct sockaddr *)address, sizeof(*address)) != 0 ||
         listen(fd, PAIRS_MAX) != 0)
-        fail("streams: listen");
+        bench_fail("listen", strerror(errno));
     return fd;
 }
 
@@ -133,13 +121,13 @@ int main(int argc, char **argv)
     for (int i = 0; i < pair_count; i++)
         if (pthread_create(&streams[i].thread, NULL, is_sender ? send_windows : receive_windows,
                            &streams[i]) != 0)
-            fail("streams: a thread");
+            bench_fail("cannot start a thread", NULL);
     double rate = 0;
     for (int i = 0; i < pair_count; i++) {
         pthread_join(streams[i].thread, NULL);
         rate += streams[i].rate;
     }
     if (is_sender)
-        printf("rate %d %.9e\n", pair_count, 1 / rate);
+        bench_print("rate", pair_count, 1 / rate);
     return 0;
 }

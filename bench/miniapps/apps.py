@@ -75,7 +75,7 @@ def fortran_compiler(mpi):
     return [mpi.compiler[0].replace("mpicc", "mpif90")]
 
 
-def after(pattern):
+def seconds_after(pattern):
     """The seconds that follow a word in the output."""
     def seconds(text, _):
         found = re.search(pattern + r"\s*([-+.\deE]+)", text)
@@ -107,7 +107,7 @@ UNPACK_BSPMA BSPMA SVAF FLUX_ACCUMULATE BC STENCIL_COMPS STENCIL BSPMA_DIAGS SVA
 
 # Inputs that take at least a tenth of a second: below that, first-touch page faults dominate.
 APPS = [
-    App("HPCCG", ["main.cpp", "*.cpp"], after(r"Time Summary:\s*Total\s*:"),
+    App("HPCCG", ["main.cpp", "*.cpp"], seconds_after(r"Time Summary:\s*Total\s*:"),
         lambda ranks, short: ["48", "48", "48"] if short else ["80", "80", "80"], ["-DUSING_MPI"],
         ["-lstdc++", "-lm"]),
     App("miniGhost", ["ref/main.c"], ghost_seconds,
@@ -115,14 +115,14 @@ APPS = [
                               "--num_tsteps", "40" if short else "200"],
         ["-D_MG_MPI", "-D_MG_REAL8", "-D_MG_INT4", "-Df2c_", *RENAMED],
         fortran=[*(f"ref/MG_{name}.F" for name in GHOST), "ref/DRIVER_BSPMA.F", "ref/DRIVER_SVAF.F", "ref/DRIVER.F"]),
-    App("LULESH", ["lulesh.cc", "*.cc"], after(r"Elapsed time\s*="),
+    App("LULESH", ["lulesh.cc", "*.cc"], seconds_after(r"Elapsed time\s*="),
         lambda ranks, short: ["-s", "15", "-i", "20" if short else "100"], ["-DUSE_MPI=1"], ["-lstdc++", "-lm"],
         cubic=True),
     App("miniMD", ["ref/ljs.cpp", "ref/*.cpp"], md_seconds,
         lambda ranks, short: ["-t", "1", "-s", "24", "-n", "50" if short else "200"],
         ["-fopenmp"], ["-lstdc++", "-lm"], inputs=["ref/in.lj.miniMD"], twice=True),
     # A sphere that moves through the box: unless its surface is inside from the start, nothing is refined or sent.
-    App("miniAMR", ["ref/main.c", "ref/*.c"], after(r"Summary: ranks.* time"),
+    App("miniAMR", ["ref/main.c", "ref/*.c"], seconds_after(r"Summary: ranks.* time"),
         lambda ranks, short: ["--npx", str(ranks), "--num_refine", "3", "--num_objects", "1",
                               "--object", "2", "0", "-0.4", "-0.4", "-0.4", "0.06", "0.06", "0.06", "1.1", "1.1", "1.1",
                               "0", "0", "0", "--num_tsteps", "5" if short else "10"]),

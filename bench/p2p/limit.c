@@ -7,16 +7,10 @@
  * Without -f the source stays unchanged; with -f a thread copies from the buffer that the other has
  * just written. The first lines are "cas 0 SECONDS": the round trip of a cache line by
  * compare-and-swap. */
-#include <getopt.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-#include "../lib/options.h"
+#include "../lib/bench.h"
 
 enum { LINE = 64, SPINS = 20000, CAS_ROUNDS = 100000 };
 
@@ -28,18 +22,11 @@ struct side { /* written by one thread and read by the other; separate cache lin
 
 static struct side sides[2];
 static _Alignas(2 * LINE) _Atomic int ball;
-static struct options options = OPTIONS_INIT("sendrecv,pingpong");
+static struct bench_options options = BENCH_OPTIONS_INIT("sendrecv,pingpong");
 static int size_count, sizes[64];
 /* Written by thread 0 before it announces a step, read by thread 1 after that step: relaxed.
  * Atomic, because GCC 16 reads a plain one before the call that waits. */
 static _Atomic long agreed_count;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* Spins, which is what is measured; yields in case another program has the other CPU. */
 static void relax(int *spins)
@@ -111,9 +98,9 @@ static double run_batch(const struct operation *operation, int self, int size, l
 {
     operation->exchange(self, size, step, 4);
     wait_for_both(self, step);
-    double start = now();
+    double start = seconds_now();
     operation->exchange(self, size, step, count);
-    return (now() - start) / (double)count / operation->messages;
+    return (seconds_now() - start) / (double)count / operation->messages;
 }
 
 static void measure(const struct operation *operation, int self, int size, long *step)
@@ -129,7 +116,7 @@ static void measure(const struct operation *operation, int self, int size, long 
     for (int batch = 0; batch < options.batches; batch++) {
         seconds = run_batch(operation, self, size, step, count);
         if (self == 0)
-            printf("%s %d %.9e\n", operation->name, size, seconds);
+            bench_print(operation->name, size, seconds);
     }
     wait_for_both(self, step); /* both have read before the next agreement */
 }
@@ -138,7 +125,7 @@ static void cas_round_trip(int self, long *step)
 {
     for (int batch = 0; batch < options.batches; batch++) {
         wait_for_both(self, step);
-        double start = now();
+        double start = seconds_now();
         for (int i = 0; i < CAS_ROUNDS; i++) {
             int spins = 0;
             for (int expected = self; !atomic_compare_exchange_weak(&ball, &expected, !self);
@@ -146,7 +133,7 @@ static void cas_round_trip(int self, long *step)
                 relax(&spins);
         }
         if (self == 0)
-            printf("cas 0 %.9e\n", (now() - start) / CAS_ROUNDS);
+            bench_print("cas", 0, (seconds_now() - start) / CAS_ROUNDS);
         wait_for_both(self, step);
     }
 }
@@ -155,27 +142,19 @@ static void *run(void *argument)
 {
     int self = argument == &sides[1];
     long step = 0;
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(sides[self].cpu, &cpus);
-    if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) {
-        fprintf(stderr, "limit: cannot run on CPU %d\n", sides[self].cpu);
-        exit(1);
-    }
+    bench_bind(sides[self].cpu);
     int largest = 1;
     for (int i = 0; i < size_count; i++)
         largest = sizes[i] > largest ? sizes[i] : largest;
     for (int i = 0; i < 2; i++) { /* first touch: allocates them in this CPU's memory */
-        size_t room = ((size_t)largest + 4095) / 4096 * 4096;
-        sides[self].buffers[i] = aligned_alloc(4096, room);
-        if (!sides[self].buffers[i])
-            abort();
-        memset(sides[self].buffers[i], self + 1, room);
+        sides[self].buffers[i] = bench_allocate_pages((size_t)largest);
+        memset(sides[self].buffers[i], self + 1, (size_t)largest);
     }
     wait_for_both(self, &step);
     cas_round_trip(self, &step);
     for (size_t which = 0; which < sizeof(operations) / sizeof(operations[0]); which++)
-        for (int i = 0; i < size_count && options_want(&options, operations[which].name); i++)
+        for (int i = 0;
+             i < size_count && bench_list_has(options.operations, operations[which].name); i++)
             measure(&operations[which], self, sizes[i], &step);
     return NULL;
 }
@@ -183,10 +162,10 @@ static void *run(void *argument)
 int main(int argc, char **argv)
 {
     sides[1].cpu = -1;
-    for (int option; (option = getopt(argc, argv, "c:" OPTIONS_COMMON)) != -1;) {
+    for (int option; (option = getopt(argc, argv, "c:" BENCH_OPTIONS)) != -1;) {
         if (option == 'c' && sscanf(optarg, "%d,%d", &sides[0].cpu, &sides[1].cpu) != 2)
             return fprintf(stderr, "limit: -c %s: not two CPUs such as 0,1\n", optarg), 2;
-        else if (option != 'c' && !options_take(&options, option, optarg))
+        else if (option != 'c' && !bench_option(&options, option, optarg))
             return 2;
     }
     if (sides[1].cpu < 0)

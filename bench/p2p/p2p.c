@@ -10,15 +10,9 @@
  * every byte has just been written, as in a program that computes what it sends.
  *
  * Each batch starts with new data; afterwards the received data is compared byte by byte. */
-#include <getopt.h>
 #include <mpi.h>
-#include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "../lib/options.h"
+#include "../lib/bench.h"
 
 enum { RANKS = 2, CPU_LIST_MAX = 256, WARM_UP = 4 };
 
@@ -32,7 +26,7 @@ struct operation {
     double messages; /* consecutive ones per iteration, by which the time is divided */
 };
 
-static struct options options = OPTIONS_INIT("sendrecv,pingpong");
+static struct bench_options options = BENCH_OPTIONS_INIT("sendrecv,pingpong");
 
 static void swap(struct buffers *buffers)
 {
@@ -147,7 +141,7 @@ static int measure(const struct operation *operation, struct buffers buffers, in
         double seconds = run_batch(operation, &buffers, size, rank, count);
         right &= is_right(operation, &buffers, size, rank, batch, WARM_UP + count);
         if (rank == 0)
-            printf("%s %d %.9e\n", operation->name, size, seconds);
+            bench_print(operation->name, size, seconds);
     }
     if (rank == 0)
         fflush(stdout);
@@ -179,16 +173,6 @@ static int fail(const char *text, const char *what)
     return 2;
 }
 
-static unsigned char *new_buffer(size_t size)
-{
-    unsigned char *buffer = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    if (!buffer) {
-        fprintf(stderr, "p2p: no memory for a buffer of %zu bytes\n", size);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return buffer;
-}
-
 int main(int argc, char **argv)
 {
     int rank, ranks, largest = 1;
@@ -199,8 +183,8 @@ int main(int argc, char **argv)
         return fail("this is not a job of two ranks: do mpicc and mpiexec belong to the same MPI?",
                     "");
 
-    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;) {
-        if (!options_take(&options, option, optarg))
+    for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;) {
+        if (!bench_option(&options, option, optarg))
             return fail("usage: p2p [-o OPERATION] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...",
                         "");
     }
@@ -211,11 +195,12 @@ int main(int argc, char **argv)
     }
 
     print_binding(rank);
-    struct buffers buffers = {new_buffer((size_t)largest), new_buffer((size_t)largest)};
+    struct buffers buffers = {bench_allocate_pages((size_t)largest),
+                              bench_allocate_pages((size_t)largest)};
     int right = 1;
     for (int which = 0; which < OPERATIONS; which++)
-        for (int i = optind; i < argc && right && options_want(&options, operations[which].name);
-             i++)
+        for (int i = optind;
+             i < argc && right && bench_list_has(options.operations, operations[which].name); i++)
             right = measure(&operations[which], buffers, atoi(argv[i]), rank);
     free(buffers.send);
     free(buffers.receive);

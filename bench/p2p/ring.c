@@ -7,17 +7,12 @@
  * "WAY BYTES MICROSECONDS" for each size: the median of 7 runs of an exchange. copied: through a
  * ring of cells, as MPI libraries do with short messages. direct: the receiver reads the sender's
  * buffer, and the sender waits for it. */
-#define _GNU_SOURCE
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-enum { CELLS = 64, MOST = 4096, RUNS = 7, WARM_UP = 1000, TAG = 5 };
+#include "../lib/bench.h"
+
+enum { CELLS = 64, BYTES_MAX = 4096, RUNS = 7, WARM_UP = 1000, TAG = 5 };
 enum { COPIED, DIRECT, WAYS };
 
 /* turn: 2 n: message n may be written (release by the receiver); 2 n + 1: it is there (release by
@@ -27,7 +22,7 @@ struct cell {
     int source, tag, context;
     uint32_t size;
     const char *where;
-    char data[MOST];
+    char data[BYTES_MAX];
 };
 
 static struct cell rings[2][CELLS];
@@ -35,13 +30,6 @@ static _Atomic uint64_t
     taken[2][16]; /* messages of thread i that its peer has read; release, acquire */
 static int size, way, times = 200000;
 static double elapsed;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void await(_Atomic uint64_t *word, uint64_t value)
 {
@@ -78,25 +66,22 @@ static void receive(int me, char *buffer, uint64_t number)
 static void *exchange(void *argument)
 {
     int me = (int)(intptr_t)argument;
-    char *out = aligned_alloc(64, MOST), *in = aligned_alloc(64, MOST);
+    char *out = aligned_alloc(64, BYTES_MAX), *in = aligned_alloc(64, BYTES_MAX);
     double start = 0;
-    cpu_set_t cpu;
     if (!out || !in)
         abort();
-    CPU_ZERO(&cpu);
-    CPU_SET(me, &cpu);
-    pthread_setaffinity_np(pthread_self(), sizeof(cpu), &cpu);
-    memset(out, me, MOST);
+    bench_bind(me);
+    memset(out, me, BYTES_MAX);
     for (uint64_t i = 0; i < (uint64_t)times + WARM_UP; i++) {
         if (i == WARM_UP)
-            start = now();
+            start = seconds_now();
         send(me, out, i);
         receive(me, in, i);
         if (way == DIRECT)
             await(&taken[me][0], i + 1);
     }
     if (me == 0)
-        elapsed = now() - start;
+        elapsed = seconds_now() - start;
     free(out);
     free(in);
     return NULL;
@@ -118,15 +103,9 @@ static double run(void)
     return elapsed / times;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 int main(int argc, char **argv)
 {
-    static const int sizes[] = {8, 64, 256, 1024, MOST};
+    static const int sizes[] = {8, 64, 256, 1024, BYTES_MAX};
     if (argc > 1 && (times = atoi(argv[1])) < 1)
         return 2;
     for (way = 0; way < WAYS; way++)
@@ -135,9 +114,8 @@ int main(int argc, char **argv)
             size = sizes[i];
             for (int j = 0; j < RUNS; j++)
                 samples[j] = run();
-            qsort(samples, RUNS, sizeof(samples[0]), compare);
             printf("%s %d %.3f\n", way == COPIED ? "copied" : "direct", size,
-                   samples[RUNS / 2] * 1e6);
+                   bench_median(samples, RUNS) * 1e6);
         }
     return 0;
 }

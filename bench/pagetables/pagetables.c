@@ -13,24 +13,24 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "crew.h"
+#include "../lib/workers.h"
 
 enum { PAGE = 4096 };
 
 struct block {
-    struct crew crew;
+    struct workers workers;
     volatile char *region;
     size_t size;
 };
 
-void crew_work(int number, struct crew *crew)
+void worker_run(int number, struct workers *workers)
 {
-    const struct block *block = (const struct block *)crew;
+    const struct block *block = (const struct block *)workers;
     (void)number;
     for (size_t at = 0; at < block->size; at += PAGE)
         block->region[at] = 1;
-    crew_barrier(crew); /* everything is mapped */
-    crew_barrier(crew); /* and counted */
+    workers_barrier(workers); /* everything is mapped */
+    workers_barrier(workers); /* and counted */
 }
 
 /* The value of a line "FIELD: VALUE kB", in KiB. */
@@ -41,13 +41,13 @@ static long read_kib(int pid, const char *file, const char *field)
     snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
     FILE *stream = fopen(path, "r");
     if (!stream)
-        crew_fail(path, errno);
+        worker_fail(path, errno);
     while (value < 0 && fgets(line, sizeof(line), stream))
         if (strncmp(line, field, strlen(field)) == 0)
             value = atol(line + strlen(field));
     fclose(stream);
     if (value < 0)
-        crew_fail(path, ENODATA);
+        worker_fail(path, ENODATA);
     return value;
 }
 
@@ -62,31 +62,31 @@ static volatile char *map_region(size_t size)
 {
     void *region = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (region == MAP_FAILED)
-        crew_fail("no memory for the shared region", errno);
+        worker_fail("no memory for the shared region", errno);
     madvise(region, size, MADV_NOHUGEPAGE);
     return region;
 }
 
 int main(int argc, char **argv)
 {
-    crew_enter(argc, argv);
-    enum crew_kind kind = argc == 4 ? crew_kind_of(argv[1]) : CREW_KINDS;
+    workers_enter(argc, argv);
+    enum worker_kind kind = argc == 4 ? worker_kind_by_name(argv[1]) : WORKER_KINDS;
     int count = argc == 4 ? atoi(argv[3]) : 0;
-    if (kind == CREW_KINDS || count < 1 || count > CREW_MAX) {
+    if (kind == WORKER_KINDS || count < 1 || count > WORKERS_MAX) {
         fprintf(stderr, "usage: pagetables threads|tasks|processes SHARED_BYTES COUNT\n");
         return 2;
     }
-    struct block *block = crew_block(sizeof(*block));
+    struct block *block = workers_allocate(sizeof(*block));
     block->size = strtoul(argv[2], NULL, 10);
     block->region = block->size ? map_region(block->size) : NULL;
-    crew_start(kind, count, &block->crew);
-    crew_barrier(&block->crew);
+    workers_start(kind, count, &block->workers);
+    workers_barrier(&block->workers);
     long tables_kib = 0, mapped_kib = 0;
     count_up(getpid(), &tables_kib, &mapped_kib);
-    for (int i = 0; kind == CREW_PROCESSES && i < count; i++)
-        count_up(crew_pid(i), &tables_kib, &mapped_kib);
-    crew_barrier(&block->crew);
-    crew_end();
+    for (int i = 0; kind == WORKER_PROCESSES && i < count; i++)
+        count_up(worker_pid(i), &tables_kib, &mapped_kib);
+    workers_barrier(&block->workers);
+    workers_join();
     printf("tables %d %ld\nentries %d %ld\n", count, tables_kib * 1024, count,
            mapped_kib * 1024 / PAGE);
     return 0;

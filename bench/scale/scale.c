@@ -8,44 +8,22 @@
  * about MILLISECONDS, at least 3 times. After one exchange of messages of 4 KiB, which MPI
  * libraries pass through other parts of their segments, all ranks wait at the point "counted". */
 #include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "points.h"
+#include "../lib/bench.h"
 
-enum { LEAST = 3, MOST = 1000, SMALL = 8, LARGE = 4096 };
+enum { REPEATS_MIN = 3, REPEATS_MAX = 1000, SMALL = 8, LARGE = 4096 };
 
 static int rank, ranks;
-
-static void *allocated(size_t size)
-{
-    void *memory = calloc(1, size);
-    if (!memory) {
-        fprintf(stderr, "scale: out of memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return memory;
-}
-
-/* Seconds, on one clock for all ranks of the node: MPI_Wtime of Open MPI begins with each rank. */
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static double time_barrier(int round)
 {
     (void)round;
-    double start = now();
+    double start = seconds_now();
     MPI_Barrier(MPI_COMM_WORLD);
-    return now() - start;
+    return seconds_now() - start;
 }
 
-/* Of a message's last byte. */
+/* The last byte of a message. */
 static unsigned char mark(int round, int sender)
 {
     return (unsigned char)(1 + (round * 7 + sender) % 255);
@@ -68,9 +46,9 @@ static void check_received(const unsigned char *received, int size, int round)
 static double exchange(int size, int round)
 {
     int count = 0;
-    MPI_Request *requests = allocated(2 * (size_t)ranks * sizeof(requests[0]));
-    unsigned char *received = allocated((size_t)ranks * (size_t)size);
-    unsigned char *sent = allocated((size_t)size);
+    MPI_Request *requests = bench_allocate(2 * (size_t)ranks * sizeof(requests[0]));
+    unsigned char *received = bench_allocate((size_t)ranks * (size_t)size);
+    unsigned char *sent = bench_allocate((size_t)size);
     sent[size - 1] = mark(round, rank);
     for (int step = 1; step < ranks; step++) {
         int from = (rank + ranks - step) % ranks;
@@ -79,12 +57,12 @@ static double exchange(int size, int round)
     }
     MPI_Barrier(MPI_COMM_WORLD); /* all receives are posted */
     double times[2], last[2];
-    times[0] = -now(); /* the greatest negative is the earliest start */
+    times[0] = -seconds_now(); /* the greatest negative is the earliest start */
     for (int step = 1; step < ranks; step++)
         MPI_Isend(sent, size, MPI_BYTE, (rank + step) % ranks, 0, MPI_COMM_WORLD,
                   &requests[count++]);
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-    times[1] = now();
+    times[1] = seconds_now();
     check_received(received, size, round);
     MPI_Allreduce(times, last, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     free(sent);
@@ -98,26 +76,23 @@ static double time_message(int round)
     return exchange(SMALL, round) / ((double)ranks * (ranks - 1));
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* The first, which makes the connections, tells how many follow: as rank 0 has timed it. */
+/* The first call, which makes the connections, decides how many follow, by rank 0's clock. The
+ * clock is the same for all ranks of the node; MPI_Wtime of Open MPI starts with each rank. */
 static void measure(const char *name, double (*once)(int round), double seconds)
 {
-    static double samples[MOST];
-    double start = now();
+    static double samples[REPEATS_MAX];
+    double start = seconds_now();
     once(0);
-    double wanted = seconds / (now() - start);
-    int count = wanted < LEAST ? LEAST : wanted < MOST ? (int)wanted : MOST;
+    double wanted = seconds / (seconds_now() - start);
+    int count = wanted < REPEATS_MIN   ? REPEATS_MIN
+                : wanted < REPEATS_MAX ? (int)wanted
+                                       : REPEATS_MAX;
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     for (int i = 0; i < count; i++)
         samples[i] = once(i + 1);
-    qsort(samples, (size_t)count, sizeof(samples[0]), compare);
+    double median = bench_median(samples, count);
     if (rank == 0)
-        printf("%s %d %.9f\n", name, ranks, samples[count / 2]);
+        bench_print(name, ranks, median);
 }
 
 int main(int argc, char **argv)
@@ -137,7 +112,7 @@ int main(int argc, char **argv)
     exchange(LARGE, 0);
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
-    point("counted", rank);
+    bench_point("counted", rank);
     MPI_Finalize();
     return 0;
 }

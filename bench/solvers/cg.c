@@ -3,14 +3,14 @@
  * 8 bytes each. The result is the norm of the solution. */
 #include <math.h>
 #include <mpi.h>
-#include <stdlib.h>
 
+#include "../lib/bench.h"
 #include "solver.h"
 
 static int points, rows, first, above, below;
 static double square; /* of the norm of the residual */
 
-/* Of the rank's rows, with a row above and a row below them, of neighbours or zero. */
+/* The rank's rows, with a row of a neighbour, or zero, above and below them. */
 static double *solution, *residual, *direction, *image;
 
 static double *row(double *vector, int at)
@@ -26,10 +26,10 @@ static void make(int edge, int rank, int ranks)
     above = rank ? rank - 1 : MPI_PROC_NULL;
     below = rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL;
     size_t size = (size_t)(rows + 2) * (size_t)points;
-    solution = solver_memory(size, sizeof(double));
-    residual = solver_memory(size, sizeof(double));
-    direction = solver_memory(size, sizeof(double));
-    image = solver_memory(size, sizeof(double));
+    solution = bench_allocate(size * sizeof(double));
+    residual = bench_allocate(size * sizeof(double));
+    direction = bench_allocate(size * sizeof(double));
+    image = bench_allocate(size * sizeof(double));
 }
 
 static void exchange(double *vector)

@@ -5,25 +5,12 @@
 #include "solver.h"
 
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "../lib/options.h"
+#include "../lib/bench.h"
 
-enum { MOST = 1000000 };
+enum { ITERATIONS_MAX = 1000000 };
 
-static struct options options = OPTIONS_INIT("");
-
-void *solver_memory(unsigned long count, unsigned long size)
-{
-    void *memory = calloc(count, size);
-    if (!memory) {
-        fprintf(stderr, "%s: no memory for %lu numbers\n", solver.name, count);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return memory;
-}
+static struct bench_options options = BENCH_OPTIONS_INIT("");
 
 static double time_of(int iterations)
 {
@@ -45,7 +32,9 @@ static double time_of(int iterations)
 static int iterations_for(double once)
 {
     double wanted = options.batch_seconds / once;
-    return wanted < solver.iterations ? solver.iterations : wanted > MOST ? MOST : (int)wanted;
+    return wanted < solver.iterations ? solver.iterations
+           : wanted > ITERATIONS_MAX  ? ITERATIONS_MAX
+                                      : (int)wanted;
 }
 
 static void solve(int points, int rank, int ranks)
@@ -55,7 +44,7 @@ static void solve(int points, int rank, int ranks)
     for (int i = 0; i < options.batches; i++) {
         double seconds = time_of(iterations);
         if (rank == 0)
-            printf("%s %d %.9g\n", solver.name, points, seconds);
+            bench_print(solver.name, points, seconds);
     }
     solver.begin();
     for (int i = 0; i < solver.iterations; i++)
@@ -72,8 +61,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, OPTIONS_COMMON)) != -1;)
-        is_right &= options_take(&options, option, optarg);
+    for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;)
+        is_right &= bench_option(&options, option, optarg);
     for (int i = optind; i < argc; i++)
         is_right &= atoi(argv[i]) >= ranks;
     if (!is_right)

@@ -15,7 +15,4 @@ struct solver {
 
 extern const struct solver solver;
 
-/* Zeroed. Ends the job where there is no memory. */
-void *solver_memory(unsigned long count, unsigned long size);
-
 #endif

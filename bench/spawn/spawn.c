@@ -6,26 +6,20 @@
  * that runs no program. The program reads its standard input, a pipe that is closed when all have
  * been started. Prints "METHOD COUNT SECONDS", the seconds for each of the COUNT; small counts are
  * repeated and averaged. */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "../lib/bench.h"
 #include "onespace.h"
 
 enum {
     COUNT_MAX = 2000,
     CLONE_STACK = 4096, /* bytes */
-    AT_LEAST = 50       /* started per measurement, to exceed the clock's resolution */
+    STARTS_MIN = 50     /* started per measurement, to exceed the clock's resolution */
 };
 
 extern char **environ;
@@ -36,18 +30,12 @@ union handle {
     pthread_t thread;
 };
 
-static void fail(const char *what, int error)
-{
-    fprintf(stderr, "spawn: %s: %s\n", what, strerror(error));
-    exit(1);
-}
-
 /* Makes the pipe's read end standard input, which every method inherits. */
 static int open_pipe(void)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0 || dup2(ends[0], STDIN_FILENO) < 0)
-        fail("pipe", errno);
+        bench_fail("pipe", strerror(errno));
     close(ends[0]);
     return ends[1];
 }
@@ -60,7 +48,7 @@ static void start_task(union handle *handle)
     attr.message_size = sizeof(message);
     handle->id = onespace_spawn(program_argv[0], program_argv, NULL, &attr);
     if (handle->id < 0)
-        fail(*message ? message : "onespace_spawn", -handle->id);
+        bench_fail(*message ? message : "onespace_spawn", strerror(-handle->id));
 }
 
 static void end_task(union handle handle)
@@ -68,14 +56,14 @@ static void end_task(union handle handle)
     struct onespace_status status;
     int id = onespace_wait(handle.id, &status, -1);
     if (id < 0 || status.status != 0)
-        fail("a task did not end with 0", id < 0 ? -id : ECHILD);
+        bench_fail("a task did not end with 0", strerror(id < 0 ? -id : ECHILD));
 }
 
 static void start_posix_spawn(union handle *handle)
 {
     int error = posix_spawn(&handle->id, program_argv[0], NULL, NULL, program_argv, environ);
     if (error)
-        fail("posix_spawn", error);
+        bench_fail("posix_spawn", strerror(error));
 }
 
 static void start_fork(union handle *handle)
@@ -86,7 +74,7 @@ static void start_fork(union handle *handle)
         _exit(127);
     }
     if (handle->id < 0)
-        fail("fork", errno);
+        bench_fail("fork", strerror(errno));
 }
 
 static void start_vfork(union handle *handle)
@@ -98,7 +86,7 @@ static void start_vfork(union handle *handle)
     }
     handle->id = id;
     if (id < 0)
-        fail("vfork", errno);
+        bench_fail("vfork", strerror(errno));
 }
 
 /* The cloned child shares this program's thread-local storage, so it must not even set errno. It
@@ -119,14 +107,14 @@ static void start_clone(union handle *handle)
     next = (next + 1) % COUNT_MAX;
     handle->id = clone(clone_main, end, CLONE_VM | CLONE_FILES | SIGCHLD, NULL);
     if (handle->id < 0)
-        fail("clone", errno);
+        bench_fail("clone", strerror(errno));
 }
 
 static void end_process(union handle handle)
 {
     int status;
     if (waitpid(handle.id, &status, 0) < 0 || status != 0)
-        fail("a process did not end with 0", errno);
+        bench_fail("a process did not end with 0", strerror(errno));
 }
 
 static void *thread_main(void *unused)
@@ -140,7 +128,7 @@ static void start_pthread(union handle *handle)
 {
     int error = pthread_create(&handle->thread, NULL, thread_main, NULL);
     if (error)
-        fail("pthread_create", error);
+        bench_fail("pthread_create", strerror(error));
 }
 
 static void end_pthread(union handle handle)
@@ -148,7 +136,7 @@ static void end_pthread(union handle handle)
     void *wrong;
     int error = pthread_join(handle.thread, &wrong);
     if (error || wrong)
-        fail("a thread did not end well", error);
+        bench_fail("a thread did not end well", strerror(error));
 }
 
 static const struct method {
@@ -161,34 +149,27 @@ static const struct method {
     {"pthread", start_pthread, end_pthread}, {"clone", start_clone, end_process},
 };
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Seconds for each of `count`. */
 static double run_once(const struct method *method, int count)
 {
     static union handle handles[COUNT_MAX];
     int writer = open_pipe();
-    double start = now();
+    double start = seconds_now();
     for (int i = 0; i < count; i++)
         method->start(&handles[i]);
     close(writer);
     for (int i = 0; i < count; i++)
         method->end(handles[i]);
-    return (now() - start) / count;
+    return (seconds_now() - start) / count;
 }
 
 static void measure(const struct method *method, int count)
 {
-    int repetitions = count < AT_LEAST ? (AT_LEAST + count - 1) / count : 1;
+    int repetitions = count < STARTS_MIN ? (STARTS_MIN + count - 1) / count : 1;
     double sum = 0;
     for (int i = 0; i < repetitions; i++)
         sum += run_once(method, count);
-    printf("%s %d %.9e\n", method->name, count, sum / repetitions);
+    bench_print(method->name, count, sum / repetitions);
     fflush(stdout);
 }
 
@@ -207,7 +188,7 @@ int main(int argc, char **argv)
     if (method->start == start_task) {
         int error = onespace_init();
         if (error < 0)
-            fail("onespace_init", -error);
+            bench_fail("onespace_init", strerror(-error));
     }
     run_once(method, 1); /* warms the page cache and creates the space */
     for (int i = 3; i < argc; i++) {

@@ -51,7 +51,7 @@ static int compare(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-static void say(const char *what, double *values)
+static void print_line(const char *what, double *values)
 {
     qsort(values, (size_t)commits, sizeof(*values), compare);
     if (rank == 0)
@@ -81,10 +81,10 @@ static void measure(struct window *window)
         read[i] = has_read - had_read;
         written[i] = has_written - had_written;
     }
-    say("store", store);
-    say("commit", commit);
-    say("read", read);
-    say("written", written);
+    print_line("store", store);
+    print_line("commit", commit);
+    print_line("read", read);
+    print_line("written", written);
 }
 
 int main(int argc, char **argv)

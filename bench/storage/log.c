@@ -1,6 +1,6 @@
 /* bench/storage/log.c: segments of counts. A record is a count (8 bytes), a length (2) and the
  * word. */
-#include "log.h"
+#include "mapreduce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,17 +79,17 @@ void bucket_read(const char *bytes, size_t length, struct counts *counts)
 }
 
 /* The start of each rank's bucket, from the sizes of the buckets. */
-static void lay_out(struct segment *segment, const struct counts *counts, int ranks)
+static void set_bucket_offsets(struct segment *segment, const struct counts *counts, int ranks)
 {
     uint64_t at = segment_head(ranks);
-    memset(segment->begins, 0, ((size_t)ranks + 1) * sizeof(uint64_t));
+    memset(segment->bucket_offsets, 0, ((size_t)ranks + 1) * sizeof(uint64_t));
     for (size_t i = 0; i < counts->room; i++)
         if (counts->entries[i].word)
-            segment->begins[word_owner(counts->entries[i].hash, ranks)] +=
+            segment->bucket_offsets[word_owner(counts->entries[i].hash, ranks)] +=
                 RECORD_HEAD + counts->entries[i].length;
     for (int rank = 0; rank <= ranks; rank++) {
-        uint64_t length = segment->begins[rank];
-        segment->begins[rank] = at;
+        uint64_t length = segment->bucket_offsets[rank];
+        segment->bucket_offsets[rank] = at;
         at += length;
     }
     segment->bytes = (at + 7) / 8 * 8;
@@ -101,7 +101,7 @@ void log_append(struct log *log, int64_t part, const struct counts *counts)
     char **ends = malloc((size_t)log->ranks * sizeof(*ends));
     if (!head || !ends)
         fail("no memory for a segment's head");
-    lay_out(head, counts, log->ranks);
+    set_bucket_offsets(head, counts, log->ranks);
     if (head->bytes > log->bytes - log->used)
         fail("the log of %zu bytes is full behind part %lld: give it more with -l", log->bytes,
              (long long)part);
@@ -110,13 +110,14 @@ void log_append(struct log *log, int64_t part, const struct counts *counts)
     head->job = log->job;
     memcpy(segment, head, segment_head(log->ranks));
     for (int rank = 0; rank < log->ranks; rank++)
-        ends[rank] = (char *)segment + head->begins[rank];
+        ends[rank] = (char *)segment + head->bucket_offsets[rank];
     for (size_t i = 0; i < counts->room; i++)
         if (counts->entries[i].word) {
             char **end = &ends[word_owner(counts->entries[i].hash, log->ranks)];
             *end = write_record(*end, &counts->entries[i]);
         }
-    memset((char *)segment + head->begins[log->ranks], 0, head->bytes - head->begins[log->ranks]);
+    memset((char *)segment + head->bucket_offsets[log->ranks], 0,
+           head->bytes - head->bucket_offsets[log->ranks]);
     segment->checksum = checksum_of(segment);
     log->used += head->bytes;
     free(ends);

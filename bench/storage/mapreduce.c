@@ -64,9 +64,9 @@ long parts_in(const struct log *log, const struct segment **result)
     return parts;
 }
 
-void say_checkpoint(const struct job *job, long part)
+void print_checkpoint(const struct job *job, long part)
 {
-    if (!job->is_talkative)
+    if (!job->is_verbose)
         return;
     printf("rank %d: checkpoint %s %ld\n", job->rank,
            part == RESULT ? "of the result" : "behind part", part == RESULT ? 0 : part);
@@ -195,7 +195,7 @@ static void write_list(const struct list *list, const char *path)
         fail("cannot write %s: %s", path, strerror(errno));
 }
 
-static void say(const struct job *job, const char *what, double value)
+static void print_line(const struct job *job, const char *what, double value)
 {
     double all;
     MPI_Reduce(&value, &all, 1, MPI_DOUBLE, strcmp(what, "durable") ? MPI_MAX : MPI_SUM, 0,
@@ -217,12 +217,12 @@ static void run(struct job *job, int is_two_sided, const char *output)
     struct list list = combine(job, &counts);
     MPI_Barrier(MPI_COMM_WORLD);
     double end = MPI_Wtime();
-    say(job, "total", end - start);
-    say(job, "map", job->map_seconds);
-    say(job, "checkpoint", job->checkpoint_seconds);
-    say(job, "reduce", job->reduce_seconds);
-    say(job, "combine", end - reduced);
-    say(job, "durable", (double)job->checkpoint_bytes);
+    print_line(job, "total", end - start);
+    print_line(job, "map", job->map_seconds);
+    print_line(job, "checkpoint", job->checkpoint_seconds);
+    print_line(job, "reduce", job->reduce_seconds);
+    print_line(job, "combine", end - reduced);
+    print_line(job, "durable", (double)job->checkpoint_bytes);
     if (job->rank == 0 && output)
         write_list(&list, output);
     free(list.bytes);
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
         else if (option == 'o')
             output = optarg;
         else if (option == 'v')
-            job.is_talkative = 1;
+            job.is_verbose = 1;
         else if (!window_option(option, optarg, &job.options))
             optind = argc;
     if (optind + 1 != argc)

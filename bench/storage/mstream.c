@@ -136,7 +136,7 @@ static void synchronise(void)
     memset(is_dirty, 0, (size_t)segments);
 }
 
-static void say(const struct kernel *kernel, const char *what, double value)
+static void print_line(const struct kernel *kernel, const char *what, double value)
 {
     printf("%s-%s %ld %.9f\n", kernel->name, what, bytes, value);
 }
@@ -159,12 +159,12 @@ static void measure(const struct kernel *kernel)
         dirty += is_dirty[i] ? (double)segment : 0;
     synced = MPI_Wtime();
     synchronise();
-    say(kernel, "sync", MPI_Wtime() - synced);
+    print_line(kernel, "sync", MPI_Wtime() - synced);
     written[2] = written_so_far(&options);
-    say(kernel, "passes", passed - start);
-    say(kernel, "dirty", dirty);
-    say(kernel, "written-before", written[1] - written[0]);
-    say(kernel, "written-sync", written[2] - written[1]);
+    print_line(kernel, "passes", passed - start);
+    print_line(kernel, "dirty", dirty);
+    print_line(kernel, "written-before", written[1] - written[0]);
+    print_line(kernel, "written-sync", written[2] - written[1]);
 }
 
 /* ---- Verification against the model ---- */

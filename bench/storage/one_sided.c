@@ -44,7 +44,7 @@ static void checkpoint(struct state *state, long part, size_t before)
     window_sync(&state->logs);
     state->job->checkpoint_seconds += MPI_Wtime() - start;
     state->job->checkpoint_bytes += state->log.used - before;
-    say_checkpoint(state->job, part);
+    print_checkpoint(state->job, part);
 }
 
 /* ---- Map ---- */
@@ -125,12 +125,13 @@ static uint64_t fetch_segment(struct state *state, int rank, uint64_t offset, st
     if (!head)
         fail("no memory for a segment's head");
     get(state, rank, offset, head, head_bytes);
-    uint64_t length = head->begins[own + 1] - head->begins[own], bytes = head->bytes;
+    uint64_t length = head->bucket_offsets[own + 1] - head->bucket_offsets[own],
+             bytes = head->bytes;
     char *bucket = malloc(length + 1);
     if (!bucket)
         fail("no memory for %llu bytes of rank %d's counts", (unsigned long long)length, rank);
     if (head->part != RESULT) {
-        get(state, rank, offset + head->begins[own], bucket, length);
+        get(state, rank, offset + head->bucket_offsets[own], bucket, length);
         bucket_read(bucket, length, counts);
     }
     free(bucket);
@@ -199,7 +200,7 @@ void count_one_sided(struct job *job, struct counts *counts)
     job->map_seconds = mapped - start - job->checkpoint_seconds;
     if (result) {
         bucket_read((const char *)result + segment_head(job->ranks),
-                    result->begins[job->ranks] - segment_head(job->ranks), counts);
+                    result->bucket_offsets[job->ranks] - segment_head(job->ranks), counts);
     } else {
         reduce(&state, counts);
         size_t before = state.log.used;

@@ -174,7 +174,7 @@ def dirty_ratios(background, ratio):
     """Context manager: other settings for its duration."""
     before = dirty_settings()
     names = ["dirty_background_ratio", "dirty_ratio"]
-    # Of ratio and bytes, the one that is 0 is not in force; writing one sets the other to 0.
+    # Either ratio or bytes is in force, and the other is 0; writing one sets the other to 0.
     restore = [name if before[name] or not before[name.replace("ratio", "bytes")] else name.replace("ratio", "bytes")
                for name in names]
     try:
@@ -207,6 +207,11 @@ class MemoryLimit:
     def front(self):
         """The prefix that runs a command in the group."""
         return ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.directory / "cgroup.procs")]
+
+    def peak(self):
+        """Bytes, or None if the kernel does not tell."""
+        paths = [self.directory / name for name in ("memory.max_usage_in_bytes", "memory.peak")]
+        return next((int(path.read_text()) for path in paths if path.exists()), None)
 
     def close(self):
         for _ in range(50):  # processes that have just ended leave the group with a delay

@@ -51,7 +51,7 @@ static void checkpoint(struct state *state, long part)
     job->checkpoint_bytes += state->log.used - from;
     state->durable = state->log.used;
     job->checkpoint_seconds += MPI_Wtime() - start;
-    say_checkpoint(job, part);
+    print_checkpoint(job, part);
 }
 
 /* Reads the log of an earlier job from the file; returns its number of parts. */
@@ -127,11 +127,12 @@ static void collect(const struct log *log, int rank, char *to, int *length)
 {
     *length = 0;
     for (const struct segment *one = NULL; (one = log_next(log, one));) {
-        uint64_t bytes = one->part == RESULT ? 0 : one->begins[rank + 1] - one->begins[rank];
+        uint64_t bytes =
+            one->part == RESULT ? 0 : one->bucket_offsets[rank + 1] - one->bucket_offsets[rank];
         if ((uint64_t)*length + bytes > INT_MAX)
             fail("more than 2 GiB of counts go to rank %d: use more ranks", rank);
         if (to)
-            memcpy(to + *length, (const char *)one + one->begins[rank], bytes);
+            memcpy(to + *length, (const char *)one + one->bucket_offsets[rank], bytes);
         *length += (int)bytes;
     }
 }

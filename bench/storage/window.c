@@ -96,8 +96,8 @@ int window_option(int option, const char *argument, struct window_options *optio
         options->factor = argument;
         return 1;
     case 'H':
-        if (options->hint_count == MOST_HINTS || !strchr(argument, '='))
-            fail("-H is KEY=VALUE, at most %d times", MOST_HINTS);
+        if (options->hint_count == HINTS_MAX || !strchr(argument, '='))
+            fail("-H is KEY=VALUE, at most %d times", HINTS_MAX);
         options->hints[options->hint_count++] = argument;
         return 1;
     case 'D':
@@ -245,7 +245,7 @@ static void name_file(struct window *window, const struct window_options *option
 
 /* MPICH 4.0 transfers to the wrong place in memory windows that are not a multiple of the page
  * size: with three pages and a word on rank 0, a put to rank 1 arrives in rank 0's last page. */
-static MPI_Aint asked_for(const struct window *window)
+static MPI_Aint allocated_bytes(const struct window *window)
 {
     MPI_Aint page = sysconf(_SC_PAGESIZE);
     return window->kind == WINDOW_MEMORY ? (window->bytes + page - 1) / page * page : window->bytes;
@@ -268,8 +268,8 @@ void window_make(struct window *window, const struct window_options *options,
         MPI_Win_create(window->base, window->bytes, request->unit, MPI_INFO_NULL, MPI_COMM_WORLD,
                        &window->handle);
     } else {
-        MPI_Win_allocate(asked_for(window), request->unit, info, MPI_COMM_WORLD, &window->base,
-                         &window->handle);
+        MPI_Win_allocate(allocated_bytes(window), request->unit, info, MPI_COMM_WORLD,
+                         &window->base, &window->handle);
     }
     MPI_Info_free(&info);
     if (window->kind >= WINDOW_STORAGE)

@@ -15,15 +15,15 @@ enum window_kind {
     WINDOW_COMBINED, /* the same, with a storage_alloc_factor: memory first */
 };
 
-enum { MOST_HINTS = 8 };
+enum { HINTS_MAX = 8 };
 
 struct window_options {
     enum window_kind kind;
     const char
         *file; /* path prefix, for kinds with a file; the window's name and the rank are appended */
-    const char *factor;            /* the part of a combined window that is on storage */
-    const char *hints[MOST_HINTS]; /* KEY=VALUE */
-    const char *statistics;        /* the block device's file stat, or NULL */
+    const char *factor;           /* the part of a combined window that is on storage */
+    const char *hints[HINTS_MAX]; /* KEY=VALUE */
+    const char *statistics;       /* the block device's file stat, or NULL */
     int hint_count;
     int is_kept; /* keep the contents of an existing file */
 };

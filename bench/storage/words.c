@@ -33,7 +33,7 @@ static const char *fold_table(void)
 size_t word_fold(char *folded, const char *word)
 {
     size_t length = 0;
-    while (length < WORD_MOST && (folded[length] = folded_byte((unsigned char)word[length])))
+    while (length < WORD_BYTES_MAX && (folded[length] = folded_byte((unsigned char)word[length])))
         length++;
     return length;
 }
@@ -74,11 +74,11 @@ static int64_t smaller(int64_t a, int64_t b)
 struct extent text_extent(const struct text *text, long part)
 {
     int64_t begin = part * text->part_bytes, offset = begin - (part > 0);
-    int64_t end = smaller(begin + text->part_bytes + WORD_MOST, text->bytes);
+    int64_t end = smaller(begin + text->part_bytes + WORD_BYTES_MAX, text->bytes);
     return (struct extent){offset, (size_t)(end - offset)};
 }
 
-void text_split(const struct text *text, long part, char *bytes, word_taker *take, void *context)
+void text_split(const struct text *text, long part, char *bytes, word_function *take, void *context)
 {
     const char *fold = fold_table();
     size_t length = text_extent(text, part).length, at = 0;
@@ -93,13 +93,13 @@ void text_split(const struct text *text, long part, char *bytes, word_taker *tak
             bytes[at] = folded;
         /* A word that begins after the part belongs to the next one; begin < end excludes it. */
         if (at > begin)
-            take(context, bytes + begin, (size_t)smaller((int64_t)(at - begin), WORD_MOST));
+            take(context, bytes + begin, (size_t)smaller((int64_t)(at - begin), WORD_BYTES_MAX));
         else
             at++;
     }
 }
 
-void text_words(const struct text *text, long part, word_taker *take, void *context)
+void text_words(const struct text *text, long part, word_function *take, void *context)
 {
     struct extent extent = text_extent(text, part);
     char *bytes = malloc(extent.length + 1);

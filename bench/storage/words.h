@@ -1,17 +1,17 @@
 /* bench/storage/words.h: the words of a text, and how often each occurs.
  *
  * A word is a run of letters, digits and bytes above 127; ASCII capitals are folded to lower case;
- * of a longer run only the first WORD_MOST bytes count. A text is divided into parts of equal size;
- * a word belongs to the part that it begins in. */
+ * of a longer run only the first WORD_BYTES_MAX bytes count. A text is divided into parts of equal
+ * size; a word belongs to the part that it begins in. */
 #ifndef BENCH_STORAGE_WORDS_H
 #define BENCH_STORAGE_WORDS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WORD_MOST = 255 };
+enum { WORD_BYTES_MAX = 255 };
 
-typedef void word_taker(void *context, const char *word, size_t length);
+typedef void word_function(void *context, const char *word, size_t length);
 
 /* ---- Parts of a text ---- */
 
@@ -34,12 +34,14 @@ struct extent {
 struct extent text_extent(const struct text *text, long part);
 
 /* The part's words, from the bytes of its extent, which are folded in place. */
-void text_split(const struct text *text, long part, char *bytes, word_taker *take, void *context);
+void text_split(const struct text *text, long part, char *bytes, word_function *take,
+                void *context);
 
 /* Reads a part and passes on its words. */
-void text_words(const struct text *text, long part, word_taker *take, void *context);
+void text_words(const struct text *text, long part, word_function *take, void *context);
 
-/* Folds a word as those of a text; returns its length. `folded` has room for WORD_MOST bytes. */
+/* Folds a word as those of a text; returns its length. `folded` has room for WORD_BYTES_MAX bytes.
+ */
 size_t word_fold(char *folded, const char *word);
 
 uint64_t word_hash(const char *word, size_t length);

@@ -47,7 +47,7 @@ static void run_here(barrier_call *barrier, int workers, const struct problem *p
     int rank, ranks;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    part_cut(&part, problem, ranks, rank);
+    part_decompose(&part, problem, ranks, rank);
     part_arrays(&part, problem, make_here, NULL);
 #pragma omp parallel num_threads(workers)
     {
@@ -100,7 +100,7 @@ static void run_tasks(int workers, const struct problem *problem, void (*work)(s
     worker.number = onespace_parallel_number(team);
     worker.count = onespace_parallel_count(team);
     MPI_Comm_split(MPI_COMM_WORLD, worker.number, rank, &worker.comm);
-    part_cut(&part, problem, ranks / workers, rank / workers);
+    part_decompose(&part, problem, ranks / workers, rank / workers);
     part_arrays(&part, problem, make_shared, team);
     work(&worker);
     MPI_Comm_free(&worker.comm);

@@ -1,10 +1,23 @@
-/* bench/sweep/kernel.c: the cells of a chunk, one after another, all angles of an octant at once.
+/* bench/sweep/kernel.c: a sweep: the cells of a chunk, one after another, all angles of an octant
+ * at once; and the messages between parts.
  *
  * Diamond differences: the flux at a cell's centre is the mean of those on opposite faces, and at
  * the middle of a time step the mean of those at its two ends, its edges. The balance of a cell
  * then gives the centre from the three inflows and the early edge, and from these the outflows,
- * which replace the inflows. */
+ * which replace the inflows.
+ *
+ * All parts process corners, groups and chunks in the same order. Octants that differ only in x are
+ * adjacent in it, so that the pipeline between the parts fills four times, not eight. Outflows are
+ * copied to one of two alternating send buffers, so that a message can still be in flight while the
+ * next chunk is computed. */
+#include <string.h>
+
 #include "sweep.h"
+
+struct chunk {
+    int octant, group, first, size; /* cells in x */
+    int is_end_of_step;
+};
 
 /* Vectors of angles but for source and flux, vectors of moments. */
 struct cell {
@@ -36,13 +49,13 @@ static void emit(const struct cell *c)
 static double fixed_up(const double in[4], const double h[4], double emission, double total)
 {
     for (int zeros = 0;;) {
-        double gives = emission, takes = total, centre;
+        double gains = emission, losses = total, centre;
         int negative = 0;
         for (int f = 0; f < 4; f++) {
-            gives += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
-            takes += zeros >> f & 1 ? 0 : h[f];
+            gains += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
+            losses += zeros >> f & 1 ? 0 : h[f];
         }
-        centre = gives > 0 && takes > 0 ? gives / takes : 0;
+        centre = gains > 0 && losses > 0 ? gains / losses : 0;
         for (int f = 0; f < 4; f++)
             negative |= (2 * centre < in[f]) << f;
         if ((negative | zeros) == zeros)
@@ -81,8 +94,8 @@ static inline __attribute__((always_inline)) void flow(const struct cell *c, int
     int negative = 0;
 #pragma omp simd reduction(| : negative)
     for (int m = 0; m < n; m++) {
-        double gives = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
-        centre[m] = (has_edge ? gives + ht * edge[m] : gives) * inverse[m];
+        double gains = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
+        centre[m] = (has_edge ? gains + ht * edge[m] : gains) * inverse[m];
         double twice = 2 * centre[m];
         negative |= has_fixup && ((twice < x[m]) | (twice < y[m]) | (twice < z[m]) |
                                   (has_edge && twice < edge[m]));
@@ -131,12 +144,12 @@ static void sweep_cell(const struct cell *c)
     add_moments(c);
 }
 
-static int placed(int at, int size, int backward)
+static int directed_index(int at, int size, int backward)
 {
     return backward ? size - 1 - at : at;
 }
 
-void sweep_chunk(struct worker *worker, const struct chunk *chunk)
+static void sweep_chunk(struct worker *worker, const struct chunk *chunk)
 {
     const struct problem *p = worker->problem;
     const struct part *part = worker->part;
@@ -151,13 +164,14 @@ void sweep_chunk(struct worker *worker, const struct chunk *chunk)
                         .edge_factor = edge_factor(p, chunk->group),
                         .is_end_of_step = chunk->is_end_of_step};
     for (int kk = 0; kk < nz; kk++) {
-        const int k = placed(kk, nz, is_backward(o, 2));
+        const int k = directed_index(kk, nz, is_backward(o, 2));
         for (int jj = 0; jj < ny; jj++) {
-            const int j = placed(jj, ny, is_backward(o, 1));
+            const int j = directed_index(jj, ny, is_backward(o, 1));
             const size_t row = (size_t)k * (size_t)ny + (size_t)j;
             cell.x = worker->x_faces + row * n;
             for (int ii = 0; ii < chunk->size; ii++) {
-                const int i = placed(ii, chunk->size, is_backward(o, 0)), x = chunk->first + i;
+                const int i = directed_index(ii, chunk->size, is_backward(o, 0)),
+                          x = chunk->first + i;
                 const size_t at = row * (size_t)p->nx + (size_t)x, place = of_group + at;
                 const int where[AXES] = {x, part->first[Y] + j, part->first[Z] + k};
                 cell.y = worker->faces[Y] + ((size_t)k * (size_t)p->chunk + (size_t)i) * n;
@@ -173,4 +187,78 @@ void sweep_chunk(struct worker *worker, const struct chunk *chunk)
             }
         }
     }
+}
+
+/* ---- The pipeline of chunks ---- */
+
+static int face_count(const struct worker *worker, int direction)
+{
+    return worker->part->size[!direction] * worker->problem->chunk * worker->problem->angles;
+}
+
+/* The rank of the neighbouring part, downstream or upstream; -1 at the boundary. */
+static int neighbour(const struct worker *worker, int octant, int direction, int is_down)
+{
+    const struct part *part = worker->part;
+    int step = is_backward(octant, direction + 1) == is_down ? -1 : 1;
+    int at[DIRECTIONS] = {part->at[Y], part->at[Z]};
+    at[direction] += step;
+    if (at[direction] < 0 || at[direction] >= part->parts[direction])
+        return -1;
+    return at[Z] * part->parts[Y] + at[Y];
+}
+
+static void receive_faces(struct worker *worker, int octant)
+{
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int from = neighbour(worker, octant, d, 0), count = face_count(worker, d);
+        if (from < 0)
+            memset(worker->faces[d], 0, (size_t)count * sizeof(double));
+        else
+            MPI_Recv(worker->faces[d], count, MPI_DOUBLE, from, worker->tag + d, worker->comm,
+                     MPI_STATUS_IGNORE);
+    }
+}
+
+static void send_faces(struct worker *worker, int octant)
+{
+    int buffer = worker->buffer++ % 2;
+    for (int d = 0; d < DIRECTIONS; d++) {
+        int to = neighbour(worker, octant, d, 1), count = face_count(worker, d);
+        if (to < 0)
+            continue;
+        MPI_Wait(&worker->requests[d][buffer], MPI_STATUS_IGNORE);
+        memcpy(worker->sent[d][buffer], worker->faces[d], (size_t)count * sizeof(double));
+        MPI_Isend(worker->sent[d][buffer], count, MPI_DOUBLE, to, worker->tag + d, worker->comm,
+                  &worker->requests[d][buffer]);
+    }
+}
+
+static void sweep_octant(struct worker *worker, int octant, int group, int is_end_of_step)
+{
+    const struct problem *problem = worker->problem;
+    const struct part *part = worker->part;
+    size_t face = (size_t)part->size[Y] * (size_t)part->size[Z] * (size_t)problem->angles;
+    int chunks = (problem->nx + problem->chunk - 1) / problem->chunk;
+    memset(worker->x_faces, 0, face * sizeof(double)); /* vacuum */
+    for (int c = 0; c < chunks; c++) {
+        int first = (is_backward(octant, 0) ? chunks - 1 - c : c) * problem->chunk;
+        int size = min_int(problem->chunk, problem->nx - first);
+        struct chunk chunk = {octant, group, first, size, is_end_of_step};
+        receive_faces(worker, octant);
+        sweep_chunk(worker, &chunk);
+        send_faces(worker, octant);
+    }
+}
+
+void sweep(struct worker *worker, int is_end_of_step)
+{
+    /* Consecutive corners share an edge, where the pipeline changes direction. */
+    static const int corners[] = {0, 1, 3, 2};
+    for (int corner = 0; corner < 4; corner++)
+        for (int i = 0; i < worker->own; i++)
+            for (int x = 0; x < 2; x++)
+                sweep_octant(worker, corners[corner] << 1 | x, worker->groups[i], is_end_of_step);
+    for (int i = 0; i < DIRECTIONS * 2; i++)
+        MPI_Wait(&worker->requests[i / 2][i % 2], MPI_STATUS_IGNORE);
 }

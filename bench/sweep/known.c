@@ -17,7 +17,7 @@ static double strength(const struct problem *p, int group)
     return 1 + (double)group / p->groups;
 }
 
-static double when(const struct problem *p, double time)
+static double time_factor(const struct problem *p, double time)
 {
     return p->steps ? time + time * time : 1;
 }
@@ -74,14 +74,14 @@ static void scattered(const struct problem *p, int group, int material, int octa
 
 /* Values of an octant that are the same in all cells; vectors of angles. */
 struct octant {
-    double *amount, *flow[AXES]; /* strength * A, and that times the cosines */
-    double *comes[MATERIALS];    /* the scattering source */
+    double *amount, *flow[AXES];   /* strength * A, and that times the cosines */
+    double *scattering[MATERIALS]; /* the scattering source */
 };
 
 static void set_octant(struct octant *of, const struct problem *p, int group, int octant)
 {
     for (int i = 0; i < MATERIALS; i++)
-        scattered(p, group, i, octant, of->comes[i] = zeros((size_t)p->angles));
+        scattered(p, group, i, octant, of->scattering[i] = zeros((size_t)p->angles));
     of->amount = zeros((size_t)p->angles);
     for (int m = 0; m < p->angles; m++)
         of->amount[m] = strength(p, group) * directional(p, octant, m);
@@ -98,7 +98,7 @@ static void free_octant(struct octant *of)
     for (int axis = 0; axis < AXES; axis++)
         free(of->flow[axis]);
     for (int i = 0; i < MATERIALS; i++)
-        free(of->comes[i]);
+        free(of->scattering[i]);
 }
 
 static void source_in_octant(const struct worker *worker, int group, double time, int octant)
@@ -106,7 +106,7 @@ static void source_in_octant(const struct worker *worker, int group, double time
     const struct problem *p = worker->problem;
     const struct part *part = worker->part;
     const size_t n = (size_t)p->angles;
-    const double now = when(p, time), change = slope_in_time(p, time) / p->speed[group];
+    const double now = time_factor(p, time), change = slope_in_time(p, time) / p->speed[group];
     double *into = part->known + (size_t)(group * OCTANTS + octant) * part->cells * n;
     struct octant of;
     set_octant(&of, p, group, octant);
@@ -115,10 +115,10 @@ static void source_in_octant(const struct worker *worker, int group, double time
         double slopes[AXES];
         cell_at(worker, at, cell);
         const int material = is_inside(p, cell);
-        const double *comes = of.comes[material], s = shape(p, cell, slopes);
-        const double stays = change + now * p->total[group * MATERIALS + material];
+        const double *scattering = of.scattering[material], s = shape(p, cell, slopes);
+        const double removal = change + now * p->total[group * MATERIALS + material];
         for (size_t m = 0; m < n; m++)
-            into[m] = s * (stays * of.amount[m] - now * comes[m]) +
+            into[m] = s * (removal * of.amount[m] - now * scattering[m]) +
                       now * (slopes[0] * of.flow[0][m] + slopes[1] * of.flow[1][m] +
                              slopes[2] * of.flow[2][m]);
     }
@@ -140,7 +140,7 @@ double known_error(const struct worker *worker, int group)
     for (size_t at = 0; at < part->cells; at++) {
         int cell[AXES];
         cell_at(worker, at, cell);
-        double wanted = strength(p, group) * when(p, time) * shape(p, cell, slopes);
+        double wanted = strength(p, group) * time_factor(p, time) * shape(p, cell, slopes);
         double found = part->flux[((size_t)group * part->cells + at) * (size_t)p->moments];
         largest = fmax(largest, fabs(found - wanted));
     }

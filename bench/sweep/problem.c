@@ -1,8 +1,18 @@
-/* bench/sweep/problem.c: materials, cross sections and speeds.
+/* bench/sweep/problem.c: the problem: its options, materials and directions.
  *
- * The values follow the description of SNAP's library: most scattering is within the group and to
- * lower energies, and each higher order is weaker; group 0 is the fastest. */
+ * Cross sections follow the description of SNAP's library: most scattering is within the group and
+ * to lower energies, and each higher order is weaker; group 0 is the fastest. Real harmonics are
+ * normalised such that the sum of Y(a) * Y(b) over those of order l is the Legendre polynomial P_l
+ * of the cosine between a and b. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "sweep.h"
+
+/* ---- Materials, cross sections and speeds ---- */
 
 static const struct {
     double total, scattered;     /* of group 0 */
@@ -50,6 +60,78 @@ static void set_cross_sections(struct problem *p)
     }
 }
 
+int is_inside(const struct problem *p, const int cell[AXES])
+{
+    return 4 * cell[0] >= p->nx && 4 * cell[0] < 3 * p->nx && 4 * cell[1] >= p->ny &&
+           4 * cell[1] < 3 * p->ny && 4 * cell[2] >= p->nz && 4 * cell[2] < 3 * p->nz;
+}
+
+/* ---- Directions, their weights and spherical harmonics ---- */
+
+static const double PI = 3.14159265358979323846;
+
+double signed_cosine(const struct problem *p, int octant, int axis, int angle)
+{
+    return is_backward(octant, axis) ? -p->cosines[axis][angle] : p->cosines[axis][angle];
+}
+
+/* The associated Legendre function of order l and degree k, without the sign (-1)^k. */
+static double legendre(int l, int k, double x)
+{
+    double before = 0, now = 1, root = sqrt(1 - x * x);
+    for (int i = 1; i <= k; i++)
+        now *= (2 * i - 1) * root;
+    for (int i = k + 1; i <= l; i++) {
+        double next = ((2 * i - 1) * x * now - (i + k - 1) * before) / (i - k);
+        before = now;
+        now = next;
+    }
+    return now;
+}
+
+static double harmonic(int l, int k, double x, double around)
+{
+    int degree = k < 0 ? -k : k;
+    double norm = degree ? 2 : 1;
+    for (int i = l - degree + 1; i <= l + degree; i++)
+        norm /= i;
+    return sqrt(norm) * legendre(l, degree, x) *
+           (k < 0 ? sin(degree * around) : cos(degree * around));
+}
+
+static void set_harmonics(struct problem *p)
+{
+    double *into = p->harmonics = zeros((size_t)OCTANTS * (size_t)p->moments * (size_t)p->angles);
+    for (int octant = 0; octant < OCTANTS; octant++)
+        for (int l = 0; l < p->orders; l++)
+            for (int k = -l; k <= l; k++)
+                for (int m = 0; m < p->angles; m++)
+                    *into++ = harmonic(
+                        l, k, signed_cosine(p, octant, 0, m),
+                        atan2(signed_cosine(p, octant, 2, m), signed_cosine(p, octant, 1, m)));
+}
+
+/* Points of an octant: the first cosine in even steps, the angle around its axis by the golden
+ * ratio. */
+static void set_angles(struct problem *p)
+{
+    for (int axis = 0; axis < AXES; axis++) {
+        p->cosines[axis] = zeros((size_t)p->angles);
+        p->h[axis] = zeros((size_t)p->angles);
+    }
+    for (int m = 0; m < p->angles; m++) {
+        double first = (m + 0.5) / p->angles, rest = sqrt(1 - first * first);
+        double around = PI / 2 * fmod((m + 0.5) * 0.6180339887498949, 1);
+        double cosines[AXES] = {first, rest * cos(around), rest * sin(around)};
+        for (int axis = 0; axis < AXES; axis++) {
+            p->cosines[axis][m] = cosines[axis];
+            p->h[axis][m] = 2 * cosines[axis] / p->width;
+        }
+    }
+    p->weight = 1.0 / (OCTANTS * p->angles);
+    set_harmonics(p);
+}
+
 void problem_set_up(struct problem *p)
 {
     p->moments = p->orders * p->orders;
@@ -57,8 +139,67 @@ void problem_set_up(struct problem *p)
     set_cross_sections(p);
 }
 
-int is_inside(const struct problem *p, const int cell[AXES])
+/* ---- Options ---- */
+
+static void reject(const char *word, const char *why)
 {
-    return 4 * cell[0] >= p->nx && 4 * cell[0] < 3 * p->nx && 4 * cell[1] >= p->ny &&
-           4 * cell[1] < 3 * p->ny && 4 * cell[2] >= p->nz && 4 * cell[2] < 3 * p->nz;
+    char message[200];
+    snprintf(message, sizeof(message), "%s: %s (bench/sweep/sweep.c lists the words)", word, why);
+    fail(message);
+}
+
+static double value_of(const char *word, const char *text, double least)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end == text || *end || errno)
+        reject(word, "no number");
+    if (!(value >= least) || value > 1e9)
+        reject(word, "out of range");
+    return value;
+}
+
+void read_options(struct problem *p, char **words)
+{
+    const struct {
+        const char *name;
+        int *whole, least;
+        double *real;
+    } options[] = {
+        {"nx", &p->nx, 1, NULL},
+        {"ny", &p->ny, 1, NULL},
+        {"nz", &p->nz, 1, NULL},
+        {"angles", &p->angles, 1, NULL},
+        {"groups", &p->groups, 1, NULL},
+        {"orders", &p->orders, 1, NULL},
+        {"chunk", &p->chunk, 1, NULL},
+        {"steps", &p->steps, 0, NULL},
+        {"inners", &p->inners, 1, NULL},
+        {"outers", &p->outers, 1, NULL},
+        {"fixup", &p->has_fixup, 0, NULL},
+        {"known", &p->is_known, 0, NULL},
+        {"width", NULL, 0, &p->width},
+        {"step", NULL, 0, &p->step},
+        {"tolerance", NULL, 0, &p->tolerance},
+    };
+    const int count = sizeof(options) / sizeof(options[0]);
+    for (; *words; words++) {
+        size_t length = strcspn(*words, "=");
+        int i = 0;
+        while (i < count &&
+               (strlen(options[i].name) != length || strncmp(options[i].name, *words, length) != 0))
+            i++;
+        if (i == count || (*words)[length] != '=')
+            reject(*words, "not of the form NAME=VALUE with a known name");
+        double value = value_of(*words, *words + length + 1, options[i].least);
+        if (options[i].real)
+            *options[i].real = value;
+        else if (value != (double)(int)value)
+            reject(*words, "a whole number is wanted");
+        else
+            *options[i].whole = (int)value;
+    }
+    if (!(p->width > 0) || !(p->step > 0))
+        fail("width and step must be greater than 0");
 }

@@ -14,7 +14,7 @@
 /* Changes of fluxes below this are absolute, not relative. */
 static const double TINY = 1e-12;
 
-static void deal(struct worker *worker)
+static void assign_groups(struct worker *worker)
 {
     int next = 0;
     worker->own = 0;
@@ -23,10 +23,10 @@ static void deal(struct worker *worker)
             worker->groups[worker->own++] = g;
 }
 
-static void deal_all(struct worker *worker)
+static void assign_all_groups(struct worker *worker)
 {
     memset(worker->is_done, 0, (size_t)worker->problem->groups);
-    deal(worker);
+    assign_groups(worker);
 }
 
 /* The comparison's half of the double buffer. All have read its old values: there was a barrier
@@ -52,7 +52,7 @@ static const double *compare(struct worker *worker)
 double largest_of_all(struct worker *worker, double value(const struct worker *, int group))
 {
     double largest = 0;
-    deal_all(worker);
+    assign_all_groups(worker);
     for (int i = 0; i < worker->own; i++)
         own_comparison(worker)[worker->groups[i]] = value(worker, worker->groups[i]);
     const double *values = compare(worker);
@@ -84,7 +84,7 @@ static double change_in_outer(const struct worker *worker, int group)
     return change(worker, group, worker->part->earlier);
 }
 
-static void keep_flux(const struct worker *worker, int group, double *into)
+static void save_flux(const struct worker *worker, int group, double *into)
 {
     const size_t cells = worker->part->cells, moments = (size_t)worker->problem->moments;
     for (size_t at = 0; at < cells; at++)
@@ -103,11 +103,11 @@ static void clear(const struct worker *worker, int group)
 /* 0 when all groups have converged. */
 static int inner(struct worker *worker, int is_end_of_step)
 {
-    int left = 0;
-    deal(worker);
+    int remaining = 0;
+    assign_groups(worker);
     for (int i = 0; i < worker->own; i++) {
         total_source(worker, worker->groups[i]);
-        keep_flux(worker, worker->groups[i], worker->part->before);
+        save_flux(worker, worker->groups[i], worker->part->before);
         clear(worker, worker->groups[i]);
     }
     sweep(worker, is_end_of_step);
@@ -117,24 +117,24 @@ static int inner(struct worker *worker, int is_end_of_step)
     for (int g = 0; g < worker->problem->groups; g++) {
         worker->sweeps += !worker->is_done[g];
         worker->is_done[g] |= changes[g] <= worker->problem->tolerance;
-        left += !worker->is_done[g];
+        remaining += !worker->is_done[g];
     }
-    return left;
+    return remaining;
 }
 
 /* 0 when inner and outer iterations have converged. */
 static int outer(struct worker *worker, int inners, int is_end_of_step)
 {
-    int left = 1;
-    deal_all(worker);
+    int remaining = 1;
+    assign_all_groups(worker);
     for (int i = 0; i < worker->own; i++) {
         fixed_source(worker, worker->groups[i]);
-        keep_flux(worker, worker->groups[i], worker->part->earlier);
+        save_flux(worker, worker->groups[i], worker->part->earlier);
     }
     worker->barrier(worker); /* all have read all fluxes */
-    for (int i = 0; i < inners && left; i++)
-        left = inner(worker, is_end_of_step);
-    return largest_of_all(worker, change_in_outer) > 100 * worker->problem->tolerance || left;
+    for (int i = 0; i < inners && remaining; i++)
+        remaining = inner(worker, is_end_of_step);
+    return largest_of_all(worker, change_in_outer) > 100 * worker->problem->tolerance || remaining;
 }
 
 /* The inverses of the flux's factor in the cells' balance. */
@@ -155,7 +155,7 @@ static void invert(const struct worker *worker, int group)
 static void solve_step(struct worker *worker, int step)
 {
     const struct problem *p = worker->problem;
-    deal_all(worker);
+    assign_all_groups(worker);
     for (int i = 0; i < worker->own; i++) {
         invert(worker, worker->groups[i]);
         clear(worker, worker->groups[i]);
@@ -172,10 +172,10 @@ static void solve_step(struct worker *worker, int step)
 
 /* Writes the pages: if a read touched them first, they would map the zero page, and the first store
  * would need a TLB shootdown on all CPUs of the address space. */
-static void start_with_nothing(struct worker *worker)
+static void clear_edges(struct worker *worker)
 {
     const size_t of_group = (size_t)OCTANTS * worker->part->cells * (size_t)worker->problem->angles;
-    deal_all(worker);
+    assign_all_groups(worker);
     for (int i = 0; i < worker->own && worker->part->edge; i++)
         memset(worker->part->edge + (size_t)worker->groups[i] * of_group, 0,
                of_group * sizeof(double));
@@ -183,7 +183,7 @@ static void start_with_nothing(struct worker *worker)
 
 void solve(struct worker *worker)
 {
-    start_with_nothing(worker);
+    clear_edges(worker);
     for (int step = 0; step == 0 || step < worker->problem->steps; step++)
         solve_step(worker, step);
 }
@@ -198,11 +198,12 @@ double imbalance(const struct worker *worker, int group)
         means[i / n % moments] += p->weight * p->harmonics[i];
     for (size_t at = 0; at < part->cells; at++) {
         size_t place = (size_t)group * part->cells + at;
-        double left = part->outflow[place] + p->total[group * MATERIALS + material_at(worker, at)] *
-                                                 part->flux[place * moments];
+        double difference =
+            part->outflow[place] +
+            p->total[group * MATERIALS + material_at(worker, at)] * part->flux[place * moments];
         for (size_t l = 0; l < moments; l++)
-            left -= means[l] * part->source[place * moments + l];
-        largest = fmax(largest, fabs(left));
+            difference -= means[l] * part->source[place * moments + l];
+        largest = fmax(largest, fabs(difference));
     }
     free(means);
     return largest;

@@ -48,8 +48,8 @@ static double deepest_flux(const struct worker *worker, int group)
     return deepest;
 }
 
-static void say(const struct worker *worker, double seconds, double flux, double deepest,
-                double quality)
+static void print_results(const struct worker *worker, double seconds, double flux, double deepest,
+                          double quality)
 {
     const struct problem *p = worker->problem;
     int parts, rank;
@@ -75,7 +75,7 @@ static void work(struct worker *worker)
     double flux = largest_of_all(worker, largest_flux);
     double deepest = largest_of_all(worker, deepest_flux);
     double quality = largest_of_all(worker, worker->problem->is_known ? known_error : imbalance);
-    say(worker, seconds, flux, deepest, quality);
+    print_results(worker, seconds, flux, deepest, quality);
 }
 
 int main(int argc, char **argv)

@@ -98,22 +98,17 @@ static inline double edge_factor(const struct problem *problem, int group)
     return problem->steps ? 2 / (problem->speed[group] * problem->step) : 0;
 }
 
-/* ---- options.c ---- */
+/* ---- problem.c ---- */
 /* Parses NAME=VALUE words; ends the program on a wrong one. */
 void read_options(struct problem *problem, char **words);
-
-/* ---- problem.c ---- */
 void problem_set_up(struct problem *problem);
 /* True if the cell is in the central cube of half the box's length. */
 int is_inside(const struct problem *problem, const int cell[AXES]);
-
-/* ---- angles.c ---- */
-void set_angles(struct problem *problem);
 /* The cosine in the direction of an axis, with its sign. */
 double signed_cosine(const struct problem *problem, int octant, int axis, int angle);
 
 /* ---- part.c ---- */
-void part_cut(struct part *part, const struct problem *problem, int ranks, int rank);
+void part_decompose(struct part *part, const struct problem *problem, int ranks, int rank);
 /* Obtains all arrays of the part from `make`, which creates them zeroed or finds them. */
 void part_arrays(struct part *part, const struct problem *problem,
                  double *make(void *context, const char *name, size_t count), void *context);
@@ -122,6 +117,10 @@ double *zeros(size_t count);
 /* The position in the box of the part's cell number `at`, and its material. */
 void cell_at(const struct worker *worker, size_t at, int cell[AXES]);
 int material_at(const struct worker *worker, size_t at);
+/* The external source of a group plus scattering from all other groups. */
+void fixed_source(const struct worker *worker, int group);
+/* The same plus scattering within the group. */
+void total_source(const struct worker *worker, int group);
 
 /* ---- known.c ---- */
 /* The source of the known solution in one group, at a time. */
@@ -129,22 +128,9 @@ void known_source(const struct worker *worker, int group, double time);
 /* The largest difference between flux and known flux in a group, in the last time step's middle. */
 double known_error(const struct worker *worker, int group);
 
-/* ---- source.c ---- */
-/* The external source of a group plus scattering from all other groups. */
-void fixed_source(const struct worker *worker, int group);
-/* The same plus scattering within the group. */
-void total_source(const struct worker *worker, int group);
-
-/* ---- pipeline.c ---- */
+/* ---- kernel.c ---- */
 /* Sweeps the worker's groups in all octants; at the end of a time step advances `edge`. */
 void sweep(struct worker *worker, int is_end_of_step);
-
-/* ---- kernel.c ---- */
-struct chunk {
-    int octant, group, first, size; /* cells in x */
-    int is_end_of_step;
-};
-void sweep_chunk(struct worker *worker, const struct chunk *chunk);
 
 /* ---- solve.c ---- */
 void solve(struct worker *worker);

@@ -7,32 +7,20 @@
 // time. The variants are interleaved by batch, each after ten of our barriers, as in section 4.3 of
 // the paper. X is the number of ranks; for dot, the floats per rank.
 //   mismatch: 100 barriers of a kind, then the time between the first and the last rank to leave
-//             ("leave"), or the longest time of the next MPI_Barrier ("next": the paper's figure
-//             10)
 //   barrier/limit: the round trip of a cache line between two ranks.
 //   dot/limit: the same without a reduction. Lines "dot/..." give the time of one product.
-#include <cstdio>
-#include <cstring>
 #include <functional>
-#include <getopt.h>
 #include <onespace/sync/cluster.hpp>
 #include <onespace/sync/punctual.hpp>
 #include <optional>
-#include <sched.h>
-#include <time.h>
+
+#include "../lib/bench.h"
 
 namespace os = onespace::sync;
 
 static int rank, ranks, batches = 10;
 static double batch_seconds = 0.002;
 static std::vector<int> sizes{64, 1024, 16384, 262144};
-
-static double now()
-{
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
 
 // Our own barrier: where ranks share CPUs, a waiting rank must yield to the others, which not every
 // MPI's does.
@@ -43,10 +31,10 @@ static double slowest(double seconds)
     return among->allreduce(seconds, os::maximum());
 }
 
-static void say(const std::string &what, int x, double seconds)
+static void print(const std::string &what, int x, double seconds)
 {
     if (rank == 0)
-        printf("%s %d %.9e\n", what.c_str(), x, seconds);
+        bench_print(what.c_str(), x, seconds);
 }
 
 struct candidate {
@@ -58,41 +46,42 @@ struct candidate {
 template <class Call> static candidate timed(const char *name, Call call)
 {
     return {name, [call](int count) mutable {
-                double start = now();
+                double start = seconds_now();
                 for (int i = 0; i < count; i++)
                     call();
-                return now() - start;
+                return seconds_now() - start;
             }};
 }
 
 // The time per call of the slowest rank.
-template <class Meet> static double time_of(const candidate &one, int count, Meet &meet)
+template <class Barrier> static double time_of(const candidate &one, int count, Barrier &barrier)
 {
     for (int warm = 0; warm < 10; warm++)
-        meet();
+        barrier();
     double seconds = one.time(count);
-    meet();
+    barrier();
     return slowest(seconds) / count;
 }
 
 // The number of calls per batch: 3 to 100,000.
-template <class Meet> static int calls_of(const candidate &one, Meet &meet)
+template <class Barrier> static int calls_of(const candidate &one, Barrier &barrier)
 {
-    double seconds = time_of(one, 3, meet);
-    double count = batch_seconds / time_of(one, seconds > 1e-4 ? 10 : 100, meet);
+    double seconds = time_of(one, 3, barrier);
+    double count = batch_seconds / time_of(one, seconds > 1e-4 ? 10 : 100, barrier);
     return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
 }
 
-template <class Meet>
-static void interleave(const char *question, int x, Meet meet, std::vector<candidate> &variants)
+template <class Barrier>
+static void interleave(const char *question, int x, Barrier barrier,
+                       std::vector<candidate> &variants)
 {
     std::vector<int> counts;
     for (auto &one : variants)
-        counts.push_back(calls_of(one, meet));
+        counts.push_back(calls_of(one, barrier));
     for (int batch = 0; batch < batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++)
-            say(std::string(question) + "/" + variants[i].name, x,
-                time_of(variants[i], counts[i], meet));
+            print(std::string(question) + "/" + variants[i].name, x,
+                  time_of(variants[i], counts[i], barrier));
 }
 
 // The round trip of a cache line between two ranks.
@@ -122,13 +111,8 @@ class round_trip
 static void barriers(const os::team &team)
 {
     os::barrier<> ours(team);
-    os::barrier<os::sequential> ordered(team);
-    os::simple_barrier<> simple(team);
-    os::tree_barrier<> tree(team);
-    std::vector<candidate> all{
-        timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }), timed("sync", [&] { ours.wait(); }),
-        timed("sync sequential", [&] { ordered.wait(); }), timed("simple", [&] { simple.wait(); }),
-        timed("tree", [&] { tree.wait(); })};
+    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
+                               timed("sync", [&] { ours.wait(); })};
     std::optional<round_trip> line;
     if (ranks == 2) {
         line.emplace(team);
@@ -157,61 +141,49 @@ static candidate mpi_allreduce(double mine, double expected)
 
 static void allreduces(const os::team &team)
 {
-    os::barrier<> meet(team);
-    os::collectives<> ours(team), tree(team, os::algorithm::tree),
-        doubling(team, os::algorithm::doubling);
-    os::collectives<os::sequential> ordered(team);
+    os::barrier<> barrier(team);
+    os::collectives<> ours(team);
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    auto with = [=](auto &how) {
-        return [=, &how] { check(how.allreduce(mine, std::plus<>()), expected); };
-    };
-    std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", with(ours)),
-                               timed("sync sequential", with(ordered)), timed("tree", with(tree)),
-                               timed("doubling", with(doubling))};
+    std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", [&] {
+                                   check(ours.allreduce(mine, std::plus<>()), expected);
+                               })};
     interleave(
-        "allreduce", ranks, [&] { meet.wait(); }, all);
+        "allreduce", ranks, [&] { barrier.wait(); }, all);
 }
 
 // Several nodes: figures 18 to 21.
-static void across(bool barrier, bool allreduce)
+static void across(bool with_barrier, bool with_allreduce)
 {
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    auto meet = [] { among->barrier(); };
+    auto barrier = [] { among->barrier(); };
     std::vector<candidate> barriers{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
-                                    timed("sync", meet)};
+                                    timed("sync", barrier)};
     std::vector<candidate> allreduces{mpi_allreduce(mine, expected), timed("sync", [=] {
                                           check(among->allreduce(mine, std::plus<>()), expected);
                                       })};
-    if (barrier)
-        interleave("barrier", ranks, meet, barriers);
-    if (allreduce)
-        interleave("allreduce", ranks, meet, allreduces);
+    if (with_barrier)
+        interleave("barrier", ranks, barrier, barriers);
+    if (with_allreduce)
+        interleave("allreduce", ranks, barrier, allreduces);
 }
 
 static void mismatch_after(const char *name, const std::function<void()> &barrier)
 {
     for (int i = 0; i < 100; i++)
         barrier();
-    double left = now(), first = -left, last = left;
+    double left = seconds_now(), first = -left, last = left;
     // At least one step of the clock, for ranks that leave together.
-    say(std::string("mismatch-leave/") + name, ranks,
-        std::max(slowest(last) + slowest(first), 1e-9));
-    for (int i = 0; i < 100; i++)
-        barrier();
-    double start = now();
-    MPI_Barrier(MPI_COMM_WORLD);
-    say(std::string("mismatch-next/") + name, ranks, slowest(now() - start));
+    print(std::string("mismatch-leave/") + name, ranks,
+          std::max(slowest(last) + slowest(first), 1e-9));
 }
 
 static void mismatch(const os::team &team)
 {
     os::barrier<> ours(team);
-    os::tree_barrier<> tree(team);
     os::punctual_barrier<> punctual(team);
     for (int batch = 0; batch < batches; batch++) {
         mismatch_after("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
         mismatch_after("sync", [&] { ours.wait(); });
-        mismatch_after("tree", [&] { tree.wait(); });
         mismatch_after("punctual", [&] { punctual.wait(); });
     }
 }
@@ -233,9 +205,9 @@ static float product(const std::vector<float> &a, const std::vector<float> &b)
 
 static void dots(const os::team &team)
 {
-    os::barrier<> meet(team);
+    os::barrier<> barrier(team);
     os::collectives<> ours(team);
-    static volatile float kept; // keeps the compiler from eliding products
+    [[maybe_unused]] static volatile float kept; // keeps the compiler from eliding products
     for (int size : sizes) {
         std::vector<float> a(size, 1.0f), b(size, 2.0f);
         auto mpi = [&] {
@@ -247,25 +219,7 @@ static void dots(const os::team &team)
             timed("limit", [&] { kept = product(a, b); }), timed("MPI", mpi),
             timed("sync", [&] { kept = ours.allreduce(product(a, b), std::plus<>()); })};
         interleave(
-            "dot", size, [&] { meet.wait(); }, all);
-    }
-}
-
-static void say_where()
-{
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    sched_getaffinity(0, sizeof(cpus), &cpus);
-    std::vector<cpu_set_t> all(ranks);
-    MPI_Gather(&cpus, sizeof(cpus), MPI_BYTE, all.data(), sizeof(cpus), MPI_BYTE, 0,
-               MPI_COMM_WORLD);
-    for (int i = 0; rank == 0 && i < ranks; i++) {
-        printf("rank %d cpus ", i);
-        const char *comma = "";
-        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &all[i]))
-                printf("%s%d", comma, cpu), comma = ",";
-        printf("\n");
+            "dot", size, [&] { barrier.wait(); }, all);
     }
 }
 
@@ -296,10 +250,6 @@ static int run(int argc, char **argv)
             return 2;
     }
     os::cluster cluster(MPI_COMM_WORLD);
-    say_where();
-    if (rank == 0)
-        printf("team %s %s\n", cluster.node().direct() ? "direct" : "windows",
-               cluster.node().oversubscribed() ? "oversubscribed" : "roomy");
     auto wanted = [&](const char *question) {
         bool found = optind == argc;
         for (int i = optind; i < argc; i++)

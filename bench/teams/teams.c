@@ -8,36 +8,18 @@
  * results are verified: workers, iterations and sums are counted. */
 #include <omp.h>
 #include <onespace/parallel.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "ticks.h"
+#include "../lib/bench.h"
 
 enum { BATCH = 64 };
 
 static int workers;
 static double seconds;
 
-static void fail(const char *what)
+static void bind_worker(int number)
 {
-    fprintf(stderr, "teams: %s\n", what);
-    exit(1);
-}
-
-static void bind_to(int number)
-{
-    cpu_set_t allowed, own;
-    int cpu = 0;
-    sched_getaffinity(0, sizeof(allowed), &allowed);
-    if (workers > CPU_COUNT(&allowed))
-        return;
-    for (; !CPU_ISSET(cpu, &allowed) || number-- > 0; cpu++)
-        ;
-    CPU_ZERO(&own);
-    CPU_SET(cpu, &own);
-    sched_setaffinity(0, sizeof(own), &own);
+    if (workers <= bench_cpu_count())
+        bench_bind(bench_cpu(number));
 }
 
 /* Runs batches until the time is over; returns the seconds of one. The first is a warm-up. */
@@ -49,11 +31,6 @@ static double measure(void (*batch)(void *), void *argument)
     for (; now - start < seconds; count++, now = seconds_now())
         batch(argument);
     return (now - start) / (double)count / BATCH;
-}
-
-static void say(const char *operation, double time)
-{
-    printf("%s %d %.9e\n", operation, workers, time);
 }
 
 static void count_up(long *count, long more)
@@ -68,14 +45,14 @@ static struct onespace_parallel *team;
 static void check(int result)
 {
     if (result != 0)
-        fail(strerror(-result));
+        bench_fail(strerror(-result), NULL);
 }
 
 static int bind_member(struct onespace_parallel *own, void *argument)
 {
     (void)argument;
     workers = onespace_parallel_count(own); /* of this task */
-    bind_to(onespace_parallel_number(own));
+    bind_worker(onespace_parallel_number(own));
     return 0;
 }
 
@@ -127,7 +104,7 @@ static int many_sums(struct onespace_parallel *own, void *argument)
         check(onespace_parallel_reduce(own, &one, 1, ONESPACE_PARALLEL_DOUBLE,
                                        ONESPACE_PARALLEL_SUM));
         if (one != onespace_parallel_count(own))
-            fail("a sum is wrong");
+            bench_fail("a sum is wrong", NULL);
     }
     return 0;
 }
@@ -188,7 +165,7 @@ static void thread_sums(void *argument)
             sum += 1;
     }
     if (sum != (double)workers * BATCH)
-        fail("a sum is wrong");
+        bench_fail("a sum is wrong", NULL);
 }
 
 int main(int argc, char **argv)
@@ -200,7 +177,7 @@ int main(int argc, char **argv)
     static long count;
     int is_openmp = argc == 4 && strcmp(argv[1], "openmp") == 0;
     if (argc != 4 || (!is_openmp && strcmp(argv[1], "tasks") != 0) || atoi(argv[2]) < 1)
-        fail("usage: teams tasks|openmp WORKERS MILLISECONDS");
+        bench_fail("usage: teams tasks|openmp WORKERS MILLISECONDS", NULL);
     workers = atoi(argv[2]);
     seconds = atof(argv[3]) / 1000;
     if (!is_openmp) {
@@ -208,14 +185,14 @@ int main(int argc, char **argv)
         check(onespace_parallel_run(team, bind_member, NULL));
     } else {
 #pragma omp parallel num_threads(workers)
-        bind_to(omp_get_thread_num());
+        bind_worker(omp_get_thread_num());
     }
     for (int i = 0; i < 5; i++) {
         count = 0;
         batches[is_openmp][i](&count);
         if (i < 3 && count != (long)BATCH * workers)
-            fail("a region or loop did not do its work");
-        say(names[i], measure(batches[is_openmp][i], &count));
+            bench_fail("a region or loop did not do its work", NULL);
+        bench_print(names[i], workers, measure(batches[is_openmp][i], &count));
     }
     if (!is_openmp)
         check(onespace_parallel_fini(team));

@@ -10,10 +10,8 @@
  * the type is: target, origin or both; the other side has as many doubles in a row. fresh: at the
  * target, and made for each call, with its commit and free. */
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "../lib/bench.h"
 
 enum { ROWS = 1000, WIDTH = 10000, BLOCKS = 1000, WARM_UP = 3 };
 
@@ -54,29 +52,29 @@ static MPI_Win window;
 
 static MPI_Datatype blocks_of(int count, int most, int distance)
 {
-    static int lengths[BLOCKS], places[BLOCKS];
+    static int lengths[BLOCKS], displs[BLOCKS];
     MPI_Datatype type;
     for (int i = 0; i < count; i++) {
         lengths[i] = 1 + i * 5 % most;
-        places[i] = i * distance + i * 7 % 3;
+        displs[i] = i * distance + i * 7 % 3;
     }
-    MPI_Type_indexed(count, lengths, places, MPI_DOUBLE, &type);
+    MPI_Type_indexed(count, lengths, displs, MPI_DOUBLE, &type);
     return type;
 }
 
 static MPI_Datatype equal_blocks(int count, int length, int is_bytes)
 {
-    static int places[BLOCKS];
+    static int displs[BLOCKS];
     static MPI_Aint addresses[BLOCKS];
     MPI_Datatype type;
     for (int i = 0; i < count; i++) {
-        places[i] = i * (length + 3) + i * 7 % 3;
-        addresses[i] = places[i] * (MPI_Aint)sizeof(double);
+        displs[i] = i * (length + 3) + i * 7 % 3;
+        addresses[i] = displs[i] * (MPI_Aint)sizeof(double);
     }
     if (is_bytes)
         MPI_Type_create_hindexed_block(count, length, addresses, MPI_DOUBLE, &type);
     else
-        MPI_Type_create_indexed_block(count, length, places, MPI_DOUBLE, &type);
+        MPI_Type_create_indexed_block(count, length, displs, MPI_DOUBLE, &type);
     return type;
 }
 
@@ -224,24 +222,17 @@ static double time_once(int call, int side, int which, MPI_Datatype made)
     return MPI_Wtime() - start;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static void measure(int which)
 {
-    double *samples = malloc((size_t)times * sizeof(double));
+    double *samples = bench_allocate((size_t)times * sizeof(double));
     MPI_Datatype type = make(which);
     MPI_Type_commit(&type);
     for (int call = 0; call < CALLS; call++)
         for (int side = 0; side < SIDES; side++) {
             for (int i = -WARM_UP; i < times; i++)
                 samples[i < 0 ? 0 : i] = time_once(call, side, which, type);
-            qsort(samples, (size_t)times, sizeof(double), compare);
             printf("%s-%s %d %.9f\n", call_names[call], side_names[side], which,
-                   samples[times / 2]);
+                   bench_median(samples, times));
         }
     MPI_Type_free(&type);
     free(samples);
@@ -249,8 +240,8 @@ static void measure(int which)
 
 static void *filled(size_t count)
 {
-    double *values = malloc(count * sizeof(double));
-    for (size_t i = 0; values && i < count; i++)
+    double *values = bench_allocate(count * sizeof(double));
+    for (size_t i = 0; i < count; i++)
         values[i] = 1;
     return values;
 }
@@ -276,8 +267,6 @@ int main(int argc, char **argv)
     if (rank == 0) {
         origin = filled(room);
         result = filled(room);
-        if (!origin || !result)
-            MPI_Abort(MPI_COMM_WORLD, 1);
         MPI_Win_lock_all(0, window);
         for (int i = 0; optind == argc && i < TYPES; i++)
             measure(i);

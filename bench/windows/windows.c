@@ -19,22 +19,14 @@
  * "clear RANKS SECONDS": the limit of a first use, each rank writing to SIZE bytes of fresh memory,
  * private to it and in huge pages, at the same time. */
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
+
+#include "../lib/bench.h"
 
 enum { WARM_UP = 3 };
 
 static int rank, ranks, repeats, is_plain, is_touched;
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 /* ---- Creating windows ---- */
 
@@ -65,14 +57,14 @@ static double map_once(long size)
 
 static void measure(const char *what, double (*once)(long), long size)
 {
-    double *times = malloc((size_t)repeats * sizeof(double)), median;
+    double *times = bench_allocate((size_t)repeats * sizeof(double)), median, slowest;
     for (int i = -WARM_UP; i < repeats; i++)
         times[i < 0 ? 0 : i] = once(size);
-    qsort(times, (size_t)repeats, sizeof(double), compare);
+    median = bench_median(times, repeats);
     /* Creation ends when the last rank has the window. */
-    MPI_Reduce(&times[repeats / 2], &median, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&median, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("%s %ld %.9f\n", what, size, median);
+        bench_print(what, size, slowest);
     free(times);
 }
 

@@ -16,19 +16,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../lib/ticks.h"
+#include "../lib/bench.h"
 #include "onespace.h"
 #include "xpmem.h"
 
 enum { ROUNDS = 2001, WARM_UP = 200, CALLS_MAX = 8 };
-enum { MAKE, GET, ATTACH, DETACH, RELEASE, REMOVE, TOGETHER };
-enum { OPEN, TRUNCATE, MAP, CLOSE, OPEN_AGAIN, MAP_AGAIN, CLOSE_AGAIN, UNMAP };
+enum { MAKE, GET, ATTACH, DETACH, RELEASE, REMOVE, SEQUENCE };
+enum { OPEN, TRUNCATE, MAP, CLOSE, RECEIVER_OPEN, RECEIVER_MAP, RECEIVER_CLOSE, UNMAP };
 static const size_t SIZE = 2ul << 30; /* the paper's array */
 
 static uint64_t spans[CALLS_MAX][ROUNDS];
 static uint64_t empty; /* ticks between two readings */
 
-static void must(int right, const char *what)
+static void require(int right, const char *what)
 {
     if (right)
         return;
@@ -89,12 +89,12 @@ static void measure_reader(xpmem_segid_t segid)
         void *at = NULL;
         int detached = -1, released = -1;
         TIME(GET, addr.apid = xpmem_get(segid, XPMEM_RDWR, XPMEM_PERMIT_MODE, NULL));
-        must(addr.apid > 0, "xpmem_get");
+        require(addr.apid > 0, "xpmem_get");
         TIME(ATTACH, at = xpmem_attach(addr, SIZE, NULL));
-        must(at != (void *)-1 && *(int *)at == 4711, "xpmem_attach");
+        require(at != (void *)-1 && *(int *)at == 4711, "xpmem_attach");
         TIME(DETACH, detached = xpmem_detach(at));
         TIME(RELEASE, released = xpmem_release(addr.apid));
-        must(detached == 0 && released == 0, "xpmem_detach, xpmem_release");
+        require(detached == 0 && released == 0, "xpmem_detach, xpmem_release");
     }
     print_spans(GET, RELEASE);
 }
@@ -105,39 +105,39 @@ static void measure_owner(void *memory)
         xpmem_segid_t segid = -1;
         int removed = -1;
         TIME(MAKE, segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600));
-        must(segid > 0, "xpmem_make");
+        require(segid > 0, "xpmem_make");
         TIME(REMOVE, removed = xpmem_remove(segid));
-        must(removed == 0, "xpmem_remove");
+        require(removed == 0, "xpmem_remove");
     }
     print_spans(MAKE, MAKE);
     print_spans(REMOVE, REMOVE);
 }
 
 /* The five calls of a complete use, by one process, with no clock reading in between. */
-static void measure_together(void *memory)
+static void measure_sequence(void *memory)
 {
     for (int round = 0; round < ROUNDS; round++) {
         struct xpmem_addr addr = {-1, 0};
         xpmem_segid_t segid = -1;
         int failed = 0;
         void *at = NULL;
-        TIME(TOGETHER, {
+        TIME(SEQUENCE, {
             segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
             addr.apid = xpmem_get(segid, XPMEM_RDWR, XPMEM_PERMIT_MODE, NULL);
             at = xpmem_attach(addr, SIZE, NULL);
             failed = xpmem_detach(at) | xpmem_release(addr.apid);
         });
-        must(at != (void *)-1 && !failed, "a whole use");
-        must(xpmem_remove(segid) == 0, "xpmem_remove");
+        require(at != (void *)-1 && !failed, "a whole use");
+        require(xpmem_remove(segid) == 0, "xpmem_remove");
     }
-    print_spans(TOGETHER, TOGETHER);
+    print_spans(SEQUENCE, SEQUENCE);
 }
 
 static int *map_memory(void)
 {
     int *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    must(memory != MAP_FAILED, "mmap");
+    require(memory != MAP_FAILED, "mmap");
     *memory = 4711;
     return memory;
 }
@@ -147,47 +147,47 @@ static void wait_for_both(void)
 {
     int result = onespace_barrier(20000);
     errno = -result;
-    must(result == 0, "onespace_barrier");
+    require(result == 0, "onespace_barrier");
 }
 
-static void play_members(void)
+static void measure_members(void)
 {
     static xpmem_segid_t segid;
-    must(onespace_init() > 0 && onespace_ntasks() == 2, "two tasks of a space");
+    require(onespace_init() > 0 && onespace_ntasks() == 2, "two tasks of a space");
     int *memory = map_memory();
     if (onespace_number() == 0) {
         measure_owner(memory);
         segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
-        must(segid > 0 && onespace_export("segment", &segid, sizeof(segid)) == 0, "segment");
+        require(segid > 0 && onespace_export("segment", &segid, sizeof(segid)) == 0, "segment");
         wait_for_both();
         return;
     }
     void *found = NULL;
     int owner = onespace_task(0);
-    must(owner > 0 && onespace_import(owner, "segment", &found, NULL, 20000) == 0, "import");
+    require(owner > 0 && onespace_import(owner, "segment", &found, NULL, 20000) == 0, "import");
     measure_reader(*(xpmem_segid_t *)found);
-    measure_together(memory);
+    measure_sequence(memory);
     wait_for_both();
 }
 
 /* With the kernel module, which forked children may use. */
-static void play_processes(void)
+static void measure_processes(void)
 {
     int status, *memory = map_memory();
     measure_owner(memory);
     xpmem_segid_t segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
-    must(segid > 0, "xpmem_make");
+    require(segid > 0, "xpmem_make");
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
         measure_reader(segid);
-        measure_together(memory);
+        measure_sequence(memory);
         exit(0);
     }
-    must(waitpid(child, &status, 0) == child && status == 0, "the child");
+    require(waitpid(child, &status, 0) == child && status == 0, "the child");
 }
 
-static void play_shm(void)
+static void measure_shm(void)
 {
     char name[64];
     snprintf(name, sizeof(name), "/onespace-bench-%d", getpid());
@@ -195,22 +195,22 @@ static void play_shm(void)
         int fd = -1, failed = 0;
         void *at = MAP_FAILED, *again = MAP_FAILED;
         TIME(OPEN, fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600));
-        must(fd >= 0, "shm_open");
+        require(fd >= 0, "shm_open");
         TIME(TRUNCATE, failed = ftruncate(fd, (off_t)SIZE));
         TIME(MAP, at = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
         TIME(CLOSE, failed |= close(fd));
-        must(at != MAP_FAILED && !failed, "mmap");
-        TIME(OPEN_AGAIN, fd = shm_open(name, O_RDWR, 0600));
-        TIME(MAP_AGAIN, again = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-        TIME(CLOSE_AGAIN, failed = close(fd));
-        must(again != MAP_FAILED && !failed, "mmap again");
+        require(at != MAP_FAILED && !failed, "mmap");
+        TIME(RECEIVER_OPEN, fd = shm_open(name, O_RDWR, 0600));
+        TIME(RECEIVER_MAP, again = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+        TIME(RECEIVER_CLOSE, failed = close(fd));
+        require(again != MAP_FAILED && !failed, "mmap again");
         TIME(UNMAP, failed = munmap(again, SIZE));
-        must(!failed && munmap(at, SIZE) == 0 && shm_unlink(name) == 0, "munmap, shm_unlink");
+        require(!failed && munmap(at, SIZE) == 0 && shm_unlink(name) == 0, "munmap, shm_unlink");
     }
     print_spans(OPEN, UNMAP);
 }
 
-static void play_limit(void)
+static void measure_limit(void)
 {
     enum { ADDITIONS = 1000 }; /* a single one is below the clock's resolution */
     static long word;
@@ -228,13 +228,13 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     measure_empty();
     if (strcmp(what, "members") == 0)
-        play_members();
+        measure_members();
     else if (strcmp(what, "processes") == 0)
-        play_processes();
+        measure_processes();
     else if (strcmp(what, "shm") == 0)
-        play_shm();
+        measure_shm();
     else if (strcmp(what, "limit") == 0)
-        play_limit();
+        measure_limit();
     else
         return fprintf(stderr, "usage: calls members|processes|shm|limit\n"), 2;
     return 0;

@@ -24,7 +24,6 @@
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
-#include "interpose/thread_mode.h"
 #include "reaper/reaper.h"
 #include "space/member.h"
 #include "space/registry.h"

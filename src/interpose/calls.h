@@ -1,14 +1,17 @@
-/* src/interpose/calls.h: the one table of interposed system calls.
+/* src/interpose/calls.h: the table of interposed system calls.
  *
- * A new call is a row here and a handler; docs/internals/interposed-calls.md is generated from the
- * rows by scripts/interposed-calls. */
+ * A new call is a row here and a handler. The table decides where the call's instructions are
+ * patched, which handler replaces the call, and how the call is made (throttled, counted, with a
+ * task's protection key). scripts/interposed-calls writes docs/internals/interposed-calls.md from
+ * it. */
 #ifndef ONESPACE_INTERPOSE_CALLS_H
 #define ONESPACE_INTERPOSE_CALLS_H
 
 #include "space/registry.h"
 
-/* Where the instructions of a call are looked for and become patch sites. */
+/* Where the instructions of a call are patched. */
 enum {
+    IN_NONE = 0,    /* reached only through the agent's syscall() */
     IN_LDSO = 1,    /* a dynamic linker that is no libc: glibc's ld.so */
     IN_LIBC = 2,    /* glibc's libc and libpthread; musl, which is dynamic linker and libc */
     IN_PROGRAM = 4, /* the program itself; UCX's libucm */
@@ -16,72 +19,91 @@ enum {
     IN_LDSO_OF_THREAD = 8, /* ld.so of a task in thread mode */
 };
 
-/* Runs in place of the call `nr` of the task `self`: its result or -errno. */
-typedef long interposed_handler(struct space_slot *self, long nr, const long arguments[6]);
+/* What the call does to the memory map. */
+enum map_effect {
+    NO_EFFECT,
+    CHANGES_PAGES, /* the contents of mappings: refused for sealed memory */
+    CHANGES_MAP, /* mappings: also throttled, since all tasks share the kernel's lock on the map */
+};
 
-/* CALL(name, where, handler, handler in ld.so, what happens instead). A handler NULL: the system
- * call itself; in ld.so NULL: the handler. The agent's syscall() calls the handler for each row. */
+/* Replaces the call `nr` of the task `self`: returns its result or -errno. */
+typedef long interposed_handler(struct space_slot *self, long nr, const long arguments[6]);
+/* The same in a guarded task. It makes the call by interpose_unguarded_call. */
+typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
+                             const long arguments[6]);
+
+/* CALL(name, where, effect, handler, handler in ld.so, handler in a guarded task, description).
+ * handler NULL: the system call itself; handler in ld.so or in a guarded task NULL: the handler.
+ * The description says what happens instead of the system call. */
 /* clang-format off */
 #define INTERPOSED_CALLS(CALL) \
-    CALL(mmap, IN_ALL, interpose_mmap, ldso_mmap, \
-         "without an address: shared memory that another task has mapped alike at that task's address, all else in the " \
-         "task's range; what does not fit goes where the kernel puts it and is remembered. In ld.so: fewer, larger mappings for libraries, `ld.so.cache` shared") \
-    CALL(munmap, IN_ALL, interpose_munmap, ldso_munmap, "the place is free for the task's next mapping; what other tasks use too stays mapped") \
-    CALL(mremap, IN_ALL, interpose_mremap, NULL, "moves within the task's range, and out of what other tasks use too") \
-    CALL(mprotect, IN_ALL, interpose_mprotect, ldso_mprotect, \
-         "of the heap: noted, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
-    CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, interpose_mprotect, NULL, "as `mprotect`") \
-    CALL(madvise, IN_LIBC | IN_PROGRAM, interpose_madvise, NULL, \
-         "MADV_DONTFORK and MADV_DOFORK: counted by task, since the kernel has one mark for all") \
-    CALL(mseal, IN_ALL, interpose_mseal, NULL, \
-         "noted, and the task's own changes are refused (EPERM); nothing is sealed for the kernel, which could not unmap it") \
-    CALL(brk, IN_ALL, interpose_brk, NULL, "a program break of the task's own") \
-    CALL(shmat, IN_ALL, interpose_shmat, NULL, \
-         "what another task has attached alike: that task's address; else placed in the task's range") \
-    CALL(shmdt, IN_ALL, interpose_shmdt, NULL, \
+    CALL(mmap, IN_ALL, CHANGES_MAP, interpose_mmap, ldso_mmap, guard_mmap, \
+         "without an address: a shared mapping that another task has made equally gets that task's address, all else an " \
+         "address in the task's range; what does not fit goes where the kernel puts it and is recorded. In ld.so: fewer, " \
+         "larger mappings for libraries, `ld.so.cache` shared") \
+    CALL(munmap, IN_ALL, CHANGES_MAP, interpose_munmap, ldso_munmap, NULL, \
+         "frees the addresses for the task's next mapping; what other tasks use, too, stays mapped") \
+    CALL(mremap, IN_ALL, CHANGES_MAP, interpose_mremap, NULL, NULL, \
+         "moves within the task's range, and out of what other tasks use, too") \
+    CALL(mprotect, IN_ALL, CHANGES_MAP, interpose_mprotect, ldso_mprotect, NULL, \
+         "of the heap: recorded, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
+    CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, CHANGES_MAP, interpose_mprotect, NULL, NULL, "as `mprotect`") \
+    CALL(madvise, IN_LIBC | IN_PROGRAM, CHANGES_PAGES, interpose_madvise, NULL, NULL, \
+         "MADV_DONTFORK and MADV_DOFORK: counted per task, because the kernel has one mark for all") \
+    CALL(mseal, IN_ALL, NO_EFFECT, interpose_mseal, NULL, NULL, \
+         "recorded; the task's own changes then fail with EPERM. The kernel seals nothing, because it could not unmap it") \
+    CALL(brk, IN_ALL, CHANGES_MAP, interpose_brk, NULL, guard_brk, "a program break for each task") \
+    CALL(shmat, IN_ALL, CHANGES_MAP, interpose_shmat, NULL, NULL, \
+         "a segment that another task has attached equally: that task's address; else an address in the task's range") \
+    CALL(shmdt, IN_ALL, CHANGES_MAP, interpose_shmdt, NULL, NULL, \
          "of a segment that other tasks use at that address: not detached. An attachment outside the range is forgotten") \
-    CALL(shmctl, IN_LIBC | IN_PROGRAM, interpose_shmctl, NULL, \
-         "IPC_STAT: tasks that share an attachment are counted one by one") \
-    CALL(rt_sigaction, IN_ALL, interpose_sigaction, NULL, \
-         "of SIGSEGV and SIGBUS: recorded; the kernel keeps our handler, which calls the program's, unless they are ignored") \
-    CALL(readlinkat, IN_ALL, interpose_readlink, NULL, "as `readlink`") \
-    CALL(execve, IN_ALL, interpose_execve, NULL, "announced, since the task leaves the space") \
-    CALL(execveat, IN_ALL, interpose_execve, NULL, "as `execve`") \
-    CALL(process_vm_readv, IN_LIBC, interpose_copy, NULL, "a copy in user space when the target is a member") \
-    CALL(process_vm_writev, IN_LIBC, interpose_copy, NULL, "as `process_vm_readv`") \
-    CALL(openat, IN_ALL, interpose_open, ldso_openat, \
-         "as `open`. In ld.so of `libxpmem.so.0`: the one beside the agent") \
-    CALL(prctl, IN_LIBC | IN_PROGRAM, interpose_prctl, NULL, \
+    CALL(shmctl, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_shmctl, NULL, NULL, \
+         "IPC_STAT: counts each task that shares an attachment") \
+    CALL(io_setup, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_setup, NULL, NULL, \
+         "recorded, because the context belongs to the address space; it is destroyed when the task has ended") \
+    CALL(io_destroy, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_destroy, NULL, NULL, "the record is removed first") \
+    CALL(rt_sigaction, IN_ALL, NO_EFFECT, interpose_sigaction, NULL, guard_sigaction, \
+         "of SIGSEGV and SIGBUS: recorded; the kernel keeps onespace's handler, which calls the program's, unless the signal is ignored") \
+    CALL(rseq, IN_NONE, NO_EFFECT, NULL, NULL, guard_rseq, "in a guarded task: ENOSYS") \
+    CALL(readlinkat, IN_ALL, NO_EFFECT, interpose_readlink, NULL, NULL, "as `readlink`") \
+    CALL(execve, IN_ALL, NO_EFFECT, interpose_execve, NULL, NULL, "announced, because the task leaves the space") \
+    CALL(execveat, IN_ALL, NO_EFFECT, interpose_execve, NULL, NULL, "as `execve`") \
+    CALL(process_vm_readv, IN_LIBC, NO_EFFECT, interpose_process_vm, NULL, NULL, \
+         "a copy in user space if the target is a member") \
+    CALL(process_vm_writev, IN_LIBC, NO_EFFECT, interpose_process_vm, NULL, guard_process_vm_writev, \
+         "as `process_vm_readv`") \
+    CALL(openat, IN_ALL, NO_EFFECT, interpose_open, ldso_openat, NULL, \
+         "as `open`. In ld.so of `libxpmem.so.0`: the one next to the agent") \
+    CALL(prctl, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_prctl, NULL, guard_prctl, \
          "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
          "need is mapped, as the filter may forbid `mmap`; PR_GET_AUXV gives the task's auxiliary vector") \
-    CALL(seccomp, IN_LIBC | IN_PROGRAM, interpose_seccomp, NULL, "as `prctl`, for filters") \
-    CALL(io_setup, IN_LIBC | IN_PROGRAM, interpose_io_setup, NULL, \
-         "noted, since a context is the memory's: it is destroyed when the task has ended") \
-    CALL(io_destroy, IN_LIBC | IN_PROGRAM, interpose_io_destroy, NULL, "the note goes first") \
-    CALL(exit_group, IN_LDSO_OF_THREAD, interpose_exit_group, NULL, \
+    CALL(seccomp, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_seccomp, NULL, guard_seccomp, "as `prctl`, for filters") \
+    CALL(exit_group, IN_LDSO_OF_THREAD, NO_EFFECT, interpose_exit_group, NULL, NULL, \
          "in thread mode: ends the task, not the process") \
     INTERPOSED_CALLS_WITHOUT_AT(CALL)
-/* Newer CPUs' kernels have on files none but those with a directory. */
+/* The kernels of newer CPUs have only the calls that take a directory. */
 #ifdef __NR_open
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL) \
-    CALL(readlink, IN_ALL, interpose_readlink, NULL, "of `/proc/self/exe`: the task's program, not the root's") \
-    CALL(open, IN_LIBC | IN_PROGRAM, interpose_open, NULL, \
-         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` to read: the task's, not the root's or all")
+    CALL(readlink, IN_ALL, NO_EFFECT, interpose_readlink, NULL, NULL, \
+         "of `/proc/self/exe`: the task's program, not the root's") \
+    CALL(open, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_open, NULL, NULL, \
+         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` to read: the " \
+         "task's, not the root's or those of all tasks")
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
 #endif
 /* clang-format on */
 
-interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_brk;
-interposed_handler interpose_shmat, interpose_shmdt, interpose_shmctl, interpose_sigaction,
-    interpose_readlink;
-interposed_handler interpose_open, interpose_execve, interpose_copy, interpose_exit_group;
-interposed_handler interpose_io_setup, interpose_io_destroy;
-interposed_handler interpose_prctl, interpose_seccomp, interpose_mprotect, interpose_madvise,
-    interpose_mseal;
+interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_mprotect,
+    interpose_madvise, interpose_mseal, interpose_brk, interpose_shmat, interpose_shmdt,
+    interpose_shmctl, interpose_io_setup, interpose_io_destroy, interpose_sigaction,
+    interpose_readlink, interpose_open, interpose_execve, interpose_process_vm, interpose_prctl,
+    interpose_seccomp, interpose_exit_group;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
+guarded_handler guard_mmap, guard_brk, guard_sigaction, guard_rseq, guard_process_vm_writev,
+    guard_prctl, guard_seccomp;
 
-/* Where the call's instructions become patch sites; 0: it is not interposed. */
+/* Where the call's instructions are patched: IN_…; 0 if nowhere. */
 unsigned interposed_where(long nr);
 
 #endif

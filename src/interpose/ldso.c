@@ -2,14 +2,13 @@
  *
  * All tasks share one lock on the memory map, and each change interrupts all CPUs that run the
  * space (TLB shootdown). Loading the libraries of one MPI program makes about a thousand changes,
- * which dominates the start of many ranks. Four things are therefore done differently from a
- * process; each gives up hardening that means little where every task can write to all memory
- * anyway:
+ * which dominates the start of many ranks. So four things differ from a process. Each gives up
+ * hardening that means little where every task can write to all memory anyway:
  *
  * - ld.so maps a library's whole extent and then each segment over it. Here the first mapping is
- *   executable at once and serves code and constants alike; only the writable data is mapped again.
- *   So it does for a library whose segments are aligned to more than a page, as linkers did by
- *   default until 2018: ld.so first reserves addresses for it, here among the other files.
+ *   executable and covers code and constants; only the writable data is mapped again. The same
+ *   applies to a library whose segments are aligned to more than a page, as linkers did by default
+ *   until 2018: ld.so first reserves addresses for it, here among the other files.
  * - Writable data of up to 256 KiB is read into populated anonymous memory. If it were mapped, the
  *   first write to each page would replace the page and interrupt all CPUs. It also becomes one
  *   mapping with the zeroes that follow; the kernel walks all mappings of the space whenever a task
@@ -26,8 +25,8 @@
 #include "interpose/memory/memory.h"
 #include "interpose/patch/patch.h"
 
-/* Of larger data programs write a part only; a copy of all would take more memory than a process
- * has. */
+/* Programs write only a part of larger data; a copy of all would take more memory than a process.
+ */
 #define POPULATE_DATA   (LAYOUT_MIB / 4)
 #define POPULATE_ZEROES (LAYOUT_MIB / 16)
 
@@ -40,7 +39,7 @@ static int in_files(const struct space_slot *self, uintptr_t address, size_t siz
 
 /* Whether the extent of the library that is being loaded already maps this part of the file. ld.so
  * loads one library at a time, under its lock. */
-static int serves(const struct space_slot *self, const long a[6])
+static int covered_by_extent(const struct space_slot *self, const long a[6])
 {
     const struct space_interpose *interpose = &self->interpose;
     uintptr_t address = (uintptr_t)a[0];
@@ -54,9 +53,9 @@ static long map_extent(struct space_slot *self, const long a[6])
     /* MAP_NORESERVE: no memory is accounted for patched pages, so that after the patch their
      * mapping merges with its neighbours again. */
     long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
-    long result = interpose_place(self, b);
+    long result = interpose_mmap_unpatched(self, b);
     if (raw_failed(result)) /* file system mounted noexec: map as requested */
-        return interpose_place(self, a);
+        return interpose_mmap_unpatched(self, a);
     if (a[2] & PROT_EXEC)
         interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
     self->interpose.image_low = (uintptr_t)result;
@@ -65,7 +64,7 @@ static long map_extent(struct space_slot *self, const long a[6])
     return result;
 }
 
-/* The extent over a part of what was reserved, and before that marked as used. */
+/* Maps the extent over a part of the reserved addresses, which are marked as used already. */
 static long map_reserved_extent(struct space_slot *self, const long a[6])
 {
     long result = raw(__NR_mmap, a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], 0);
@@ -116,9 +115,9 @@ static int fill_cache(struct space_cache *cache, const struct file_identity *ide
     return 1;
 }
 
-/* Whether LAYOUT_CACHE has the whole file that is to be mapped. The file that is shared is the
- * first one that any ld.so of the space maps and that is not a library. */
-static int shared_cache(const long a[6])
+/* Whether the whole file to be mapped is at LAYOUT_CACHE. The space shares the first file that an
+ * ld.so maps and that is not a library. */
+static int is_cached(const long a[6])
 {
     struct space_cache *cache = &space_registry()->cache;
     struct stat status;
@@ -138,17 +137,18 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
     int is_file = (a[3] & MAP_PRIVATE) && !(a[3] & MAP_ANONYMOUS) && a[4] >= 0;
     int is_fixed = (a[3] & MAP_FIXED) != 0;
     if (!is_file && !is_fixed && a[2] == PROT_NONE) {
-        self->interpose.image_low = 0; /* another library begins, perhaps where the last one was */
-        long result = map_among_files(self, a);
+        self->interpose.image_low = 0; /* another library, perhaps at the addresses of the last */
+        long result = mmap_in_files(self, a);
         return raw_failed(result) ? interpose_mmap(self, __NR_mmap, a) : result;
     }
     if (is_file && !is_fixed) {
         self->interpose.image_low = 0;
-        /* MAP_DENYWRITE tells a library from ld.so.cache and the like. */
+        /* MAP_DENYWRITE distinguishes a library from ld.so.cache and the like. */
         if ((a[2] & ~PROT_EXEC) == PROT_READ && a[5] == 0 && (a[3] & MAP_DENYWRITE))
             return map_extent(self, a);
     }
-    if (is_file && is_fixed && !(a[2] & PROT_WRITE) && (a[2] & PROT_READ) && serves(self, a)) {
+    if (is_file && is_fixed && !(a[2] & PROT_WRITE) && (a[2] & PROT_READ) &&
+        covered_by_extent(self, a)) {
         if (a[2] & PROT_EXEC)
             interpose_patch_loaded(self, (uintptr_t)a[0], (size_t)a[1], (int)a[4], a[5]);
         return a[0];
@@ -160,7 +160,7 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
         (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
         return is_file ? read_data(self, a) : map_populated(self, a, a[3], -1, 0);
     }
-    if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && shared_cache(a))
+    if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && is_cached(a))
         return LAYOUT_CACHE;
     return interpose_mmap(self, __NR_mmap, a);
 }
@@ -177,21 +177,21 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
         return 0;
-    /* Holes between segments: ld.so makes everything behind the first segment inaccessible before
-     * it maps the others over it. Here the extent stays accessible, since it serves them. */
+    /* ld.so makes everything behind the first segment inaccessible before it maps the others over
+     * it. Here the extent stays accessible, because it covers them. */
     if (a[2] == PROT_NONE && address >= interpose->image_low && address < interpose->image_high)
         return 0;
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }
 
-/* The driver's library by which a program gets memory that the CPU cannot read. */
+/* The library of the driver. A program that loads it may get memory that the CPU cannot read. */
 static int is_gpu_library(const char *path)
 {
     return text_skip_prefix(text_basename(path), "libcuda.so") != NULL;
 }
 
-/* Wherever ld.so looks for libxpmem.so.0, it finds ours: the kernel module's library would make
- * mappings of memory that a pointer reaches. Unlike a preload this costs other programs nothing. */
+/* ld.so finds our libxpmem.so.0 wherever it looks for one: the kernel module's library would map
+ * memory that a pointer reaches anyway. Unlike a preload this costs other programs nothing. */
 long ldso_openat(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
@@ -200,7 +200,7 @@ long ldso_openat(struct space_slot *self, long nr, const long a[6])
         atomic_store_explicit(&self->interpose.gpu_library, 1, memory_order_relaxed);
     if (path && ours[0] && text_equal(text_basename(path), "libxpmem.so.0")) {
         long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);
-        if (fd >= 0) /* else ours cannot be reached from here: chroot */
+        if (fd >= 0) /* it cannot be opened after chroot */
             return fd;
     }
     return raw(__NR_openat, a[0], a[1], a[2], a[3]);

@@ -1,19 +1,20 @@
-/* src/interpose/signals.c: SIGSEGV and SIGBUS shared between our copies and the program.
+/* src/interpose/signals.c: faults: SIGSEGV and SIGBUS shared between our copies and the program,
+ * and access through pointers of the program.
  *
- * The kernel has our handler; the program's is recorded, and returned when it asks. Our handler
- * recovers from faults inside our own copy loop and passes everything else to the program's, with
- * the flags, mask and stack that the program asked for: our handler is installed with those.
+ * The kernel has our handler; the program's is recorded, and returned when the program asks for it.
+ * Our handler recovers from faults inside our own copy loop and passes everything else to the
+ * program's, with the flags, mask and stack that the program asked for: our handler is installed
+ * with those.
  *
  * A signal that the program ignores is ignored by the kernel too, since a handler would interrupt
  * calls that an ignored signal does not. Meanwhile copies between members are the kernel's
  * (interpose_can_recover).
  *
- * A child by fork or vfork has handlers of its own, which begin as the task's: what it sets goes to
+ * A child by fork or vfork has its own handlers, which begin as the task's. What it sets goes to
  * the kernel and is not recorded. */
-#include "interpose/signals.h"
-
 #include <errno.h>
 #include <signal.h>
+#include <sys/uio.h>
 
 #include "arch/constants.h"
 #include "arch/copy.h"
@@ -24,8 +25,6 @@
 #include "interpose/calls.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
-#include "interpose/pointers.h"
-#include "interpose/thread_mode.h"
 #include "space/locks.h"
 
 static const int fault_signals[2] = {SIGSEGV, SIGBUS};
@@ -48,7 +47,7 @@ struct space_sigaction interpose_our_action(const struct space_slot *self,
     return ours;
 }
 
-/* Tells the kernel what follows from the record. */
+/* Gives the kernel the action that follows from the record. */
 static long install(struct space_slot *self, int signal)
 {
     const struct space_sigaction *wanted = recorded(self, signal);
@@ -83,9 +82,9 @@ int interpose_can_recover(struct space_slot *self)
     return !(blocked & (signal_bit(SIGSEGV) | signal_bit(SIGBUS)));
 }
 
-/* The kernel drops flags that it does not know, by which programs find out what it knows. What it
- * keeps of ours tells what it would keep of the program's: but for SA_RESETHAND those are all among
- * ours. */
+/* The kernel drops flags that it does not know, by which programs detect what it knows. It would
+ * keep of the program's flags what it has kept of ours, which include all of them except
+ * SA_RESETHAND. */
 void interpose_drop_unknown_flags(struct space_sigaction *wanted, int signal)
 {
     struct space_sigaction kept;
@@ -93,15 +92,15 @@ void interpose_drop_unknown_flags(struct space_sigaction *wanted, int signal)
         wanted->flags &= kept.flags | SA_RESETHAND;
 }
 
-/* A guarded task's handlers begin by our entry in its forked children, too: these have copies of
- * the record. */
+/* In a guarded task's forked children, which have copies of the record, handlers begin in our
+ * entry, too. */
 static int may_record(const struct space_slot *self)
 {
     return interpose_is_task(self) || (self->guard_key && !process_in_space());
 }
 
-/* Both get the old action in *before. */
-static long set_of_task(struct space_slot *self, int signal, const struct space_sigaction *wanted,
+/* Stores the old action in *before, as set_in_child does. */
+static long set_in_task(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                         struct space_sigaction *before)
 {
     uint64_t signals = member_lock(self);
@@ -109,7 +108,7 @@ static long set_of_task(struct space_slot *self, int signal, const struct space_
     *before = *recorded(self, signal);
     if (wanted) {
         *recorded(self, signal) = *wanted;
-        /* As the kernel does, which would not block them. */
+        /* The kernel never blocks these. */
         recorded(self, signal)->mask &= ~(signal_bit(SIGKILL) | signal_bit(SIGSTOP));
         result = install(self, signal);
         interpose_drop_unknown_flags(recorded(self, signal), signal);
@@ -118,19 +117,19 @@ static long set_of_task(struct space_slot *self, int signal, const struct space_
     return result;
 }
 
-static long set_of_child(struct space_slot *self, int signal, const struct space_sigaction *wanted,
+static long set_in_child(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                          struct space_sigaction *before)
 {
     long result = raw(__NR_rt_sigaction, signal, wanted, before, ARCH_SIGNAL_SET_BYTES);
     if (result == 0 && before->handler == self->interpose.fault_trampoline)
-        *before = *recorded(self, signal); /* the child has set none yet */
+        *before = *recorded(self, signal); /* the child has not set one yet */
     return result;
 }
 
-/* Once the program calls into other members, the kernel has one handler of ours for all of its own,
- * which runs the program's with the thread pointer that belongs to the thread (remote_call/signals.c).
- * What a child sets goes to the kernel. */
-static long set_through_calls(struct space_slot *self, const long a[6], uintptr_t ours)
+/* Once the program calls into other members, the kernel has one handler of ours for all signals
+ * that the program handles. It runs the program's handler with the thread's own thread pointer
+ * (remote_call/signals.c). What a child sets goes to the kernel. */
+static long set_with_call_handler(struct space_slot *self, const long a[6], uintptr_t ours)
 {
     struct space_sigaction wanted, before;
     int signal = (int)a[0];
@@ -144,7 +143,7 @@ static long set_through_calls(struct space_slot *self, const long a[6], uintptr_
     uint64_t signals = is_task ? member_lock(self) : 0;
     uintptr_t old = atomic_load(known);
     if (a[1] && is_task && wanted.handler > (uintptr_t)SIG_IGN) {
-        atomic_store(known, wanted.handler); /* first: the signal may come at once */
+        atomic_store(known, wanted.handler); /* first: the signal may arrive at once */
         wanted.handler = ours;
     }
     long result = raw(__NR_rt_sigaction, a[0], a[1] ? &wanted : NULL, &before, a[3]);
@@ -170,31 +169,31 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
         a[3] != ARCH_SIGNAL_SET_BYTES) {
         /* Acquire, pairs with the release in call_prepare_signals. */
         uintptr_t ours = atomic_load_explicit(&self->interpose.call_handler, memory_order_acquire);
-        return ours ? set_through_calls(self, a, ours)
+        return ours ? set_with_call_handler(self, a, ours)
                     : raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);
     }
     if (a[1] && interpose_copy_from_user(&wanted, (void *)a[1], sizeof(wanted)) != 0)
         return -EFAULT;
     const struct space_sigaction *change = a[1] ? &wanted : NULL;
-    result = may_record(self) ? set_of_task(self, signal, change, &before)
-                              : set_of_child(self, signal, change, &before);
+    result = may_record(self) ? set_in_task(self, signal, change, &before)
+                              : set_in_child(self, signal, change, &before);
     if (result == 0 && a[2])
         result = interpose_copy_to_user((void *)a[2], &before, sizeof(before));
     return result;
 }
 
-/* The default action of the signal. */
-static void die_by_default(int signal, const siginfo_t *info)
+/* Restores the default action and lets the signal occur again. */
+static void take_default_action(int signal, const siginfo_t *info)
 {
     struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
     raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
-    /* A fault recurs on return; a signal that was sent must be sent again. */
+    /* A fault recurs on return; a signal that was sent is sent again. */
     if (info->si_code <= 0)
         raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
 }
 
 /* SA_RESETHAND. */
-static void reset(struct space_slot *self, int signal)
+static void reset_handler(struct space_slot *self, int signal)
 {
     struct space_sigaction none = *recorded(self, signal);
     none.handler = (uintptr_t)SIG_DFL;
@@ -216,15 +215,38 @@ uintptr_t interpose_fault(int signal, void *information, void *context, void *sl
     if (handler == (uintptr_t)SIG_IGN && !is_fault)
         return 0;
     if (handler == (uintptr_t)SIG_DFL || handler == (uintptr_t)SIG_IGN) {
-        die_by_default(signal, info);
+        take_default_action(signal, info);
         return 0;
     }
     if (action->flags & SA_RESETHAND)
-        reset(self, signal);
-    /* In a call into another member the program's handler needs its own thread pointer. */
+        reset_handler(self, signal);
+    /* During a call into another member the program's handler needs its own thread pointer. */
     interpose_call_fault *in_call = (interpose_call_fault *)atomic_load_explicit(
         &self->interpose.call_fault, memory_order_acquire);
     if (in_call && in_call(signal, information, context, handler))
         return 0;
     return handler;
+}
+
+/* ---- Pointers of the program ---- */
+
+static int copy_user(long nr, void *local_address, void *user_address, size_t size)
+{
+    struct iovec local = {local_address, size}, user = {user_address, size};
+    long result = raw(nr, raw(__NR_getpid), &local, 1, &user, 1, 0);
+    if (result >= 0 || result == -EFAULT)
+        return result == (long)size ? 0 : -EFAULT;
+    int failed = nr == __NR_process_vm_readv ? arch_guarded_copy(local_address, user_address, size)
+                                             : arch_guarded_copy(user_address, local_address, size);
+    return failed ? -EFAULT : 0;
+}
+
+int interpose_copy_from_user(void *to, const void *from, size_t size)
+{
+    return copy_user(__NR_process_vm_readv, to, (void *)from, size);
+}
+
+int interpose_copy_to_user(void *to, const void *from, size_t size)
+{
+    return copy_user(__NR_process_vm_writev, (void *)from, to, size);
 }

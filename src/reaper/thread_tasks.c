@@ -17,7 +17,7 @@
 #include "base/proc.h"
 #include "base/text.h"
 #include "base/raw.h"
-#include "interpose/thread_mode.h"
+#include "interpose/interpose.h"
 
 enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_UNCERTAIN_SWEEPS = 1000 };
 

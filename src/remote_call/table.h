@@ -8,7 +8,7 @@
 
 enum {
     CALL_SIGNAL = 33, /* glibc reserves it and lets no program block it; also ends threads of
-                         tasks in thread mode (interpose/thread_mode.h), which make no calls */
+                         tasks in thread mode (interpose/interpose.h), which make no calls */
 };
 
 /* By the reaper and by callers: the lender is not used again. */

@@ -54,8 +54,6 @@ const char *openmpi_find(struct openmpi *openmpi, void *library)
 
 /* ---- Agreement of the node's ranks ---- */
 
-/* all ranks of a node use the component, or none does. */
-
 /* NULL when all ranks of the job on this node are tasks of this space, in which each of them has
  * called this; else why not, and then no other rank gets NULL. A rank that uses the component sends
  * its peers addresses, which those without it cannot read. Waits for the others as MPI_Init does.
@@ -141,11 +139,10 @@ const char *agreement_reach(int ranks)
 
 /* ---- The component ---- */
 
-/* mca_smsc_onespace.so, the component for Open MPI 5 and 6.
- *
- * Open MPI loads it from the directory that `onespace run` names (src/launch/mpi_defaults.c),
- * registers its priority, opens it, and asks it in MPI_Init whether it can be used. A library that
- * was built without support for such files gets it by join. */
+/* Open MPI loads the component from the directory that `onespace run` names
+ * (src/launch/mpi_defaults.c), registers its priority, opens it, and asks it in MPI_Init whether it
+ * can be used. A library built without support for components in files gets it from
+ * onespace_smsc_join. */
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -243,9 +240,7 @@ static struct smsc_module *enable(void)
 
 /* ---- Libraries that load no components ---- */
 
-/* the component becomes one of those that are part of the library.
- *
- * For Open MPI built without support for components in files (--disable-dlopen), as PyPI's is. The
+/* For Open MPI built without support for components in files (--disable-dlopen), as PyPI's is. The
  * agent calls this when the library begins to look for components and has opened no framework yet.
  * From then on the component is registered, opened, selected and closed as the library's own are.
  */

@@ -6,9 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* what the component shares with Open MPI, and how it finds that library.
- *
- * No package of Open MPI has headers for components, so the layouts are written down here, as they
+/* No package of Open MPI has headers for components, so the layouts are written down here, as they
  * are in its releases 5.0 and 6.0 on 64-bit machines. Three checks stand before the first use of
  * any of them: the assertions below, the version that the library names, and the sizes of its own
  * objects, which differ in a build for debugging. */
@@ -165,8 +163,6 @@ struct openmpi {
 const char *openmpi_find(struct openmpi *openmpi, void *library);
 
 /* ---- This component's module ---- */
-
-/* copies between tasks of one space, whose addresses are valid in all of them. */
 
 /* Precondition: agreement_reach has returned NULL. Holds the memory of all tasks of the node. The
  * module is valid until module_end. */

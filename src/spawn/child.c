@@ -24,8 +24,6 @@
 #include "elf/elf.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"
-#include "interpose/signals.h"
-#include "interpose/thread_mode.h"
 #include "onespace.h"
 #include "space/member.h"
 

@@ -25,7 +25,6 @@
 #include "base/file_identity.h"
 #include "base/page.h"
 #include "interpose/interpose.h"
-#include "interpose/patch/cpuid.h"
 #include "interpose/patch/patch.h"
 #include "onespace.h"
 #include "space/child.h"

@@ -22,7 +22,7 @@
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/guard/guard.h"
-#include "interpose/memory/area.h"
+#include "interpose/memory/memory.h"
 #include "space/locks.h"
 #include "space/member.h"
 #include "spawn/spawn.h"

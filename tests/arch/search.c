@@ -6,13 +6,14 @@
 
 #include "arch/code/patch.h"
 #include "interpose/calls.h"
-#include "interpose/patch/patch_sites.h"
+#include "interpose/patch/patch.h"
 
 static const struct {
     unsigned where;
     const char *name;
 } calls[] = {
-#define ROW(name, where, handler, ldso_handler, what) [__NR_##name] = {where, #name},
+#define ROW(name, where, effect, handler, ldso_handler, guarded_handler, description)              \
+    [__NR_##name] = {where, #name},
     INTERPOSED_CALLS(ROW)};
 
 unsigned interposed_where(long nr)

@@ -13,12 +13,11 @@ from test_bench import SCHEMA, jsonschema, need
 
 APPLICATIONS = ROOT / "bench/applications"
 sys.path[:0] = [str(ROOT / "bench/lib"), str(APPLICATIONS)]
-import memory  # noqa: E402
 import onespace_bench as ob  # noqa: E402
 import onespace_memory  # noqa: E402
 import programs  # noqa: E402
 
-NAMES = [app.name for app in programs.APPS]
+NAMES = [app.name for app in programs.PROGRAMS]
 MIB = 1 << 20
 
 
@@ -27,7 +26,7 @@ def applications(job, directory, *options, program=APPLICATIONS / "run", timeout
                    env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
 
 
-@pytest.mark.parametrize("app", programs.APPS, ids=NAMES)
+@pytest.mark.parametrize("app", programs.PROGRAMS, ids=NAMES)
 def test_applications_measures_with_equal_results(job, tmp_path, app):
     if app.missing():
         pytest.skip(app.missing())
@@ -59,7 +58,7 @@ def test_applications_names_the_package_of_what_is_absent(job, tmp_path):
             (copy / path.name).write_text(path.read_text().replace('"/usr/bin/', f'"{tmp_path}/bin/'))
     (copy / "run").chmod(0o755)
     result = applications(job, tmp_path, "--only", "LAMMPS,mpi4py", program=copy / "run")
-    assert result.code == 1 and "no application was measured" in result.err, result
+    assert result.code == 1 and "nothing was measured" in result.err, result
     for said in (f"skipped LAMMPS: there is no {tmp_path}/bin/lmp: apt-get install lammps (scripts/setup applications)",
                  f"skipped mpi4py: there is no {tmp_path}/bin/python3: apt-get install python3-mpi4py"):
         assert said in result.err, result
@@ -74,14 +73,14 @@ def test_applications_packages_are_those_of_setup():
     """Each package that a message names is one that the command in the message installs."""
     line = next(line for line in (ROOT / "scripts/setup").read_text().splitlines() if line.startswith("applications="))
     installed = line.split('"')[1].split()
-    assert not {name for app in programs.APPS for name in app.packages.split()} - set(installed)
+    assert not {name for app in programs.PROGRAMS for name in app.packages.split()} - set(installed)
 
 
 def test_applications_results_are_the_last_that_are_said(tmp_path):
-    espresso = next(app for app in programs.APPS if app.name == "Quantum ESPRESSO")
+    espresso = next(app for app in programs.PROGRAMS if app.name == "Quantum ESPRESSO")
     text = "     total energy              =     -63.0 Ry\n!    total energy              =     -63.13847043 Ry\n"
     assert espresso.results(text, tmp_path) == {"energy": -63.13847043}
-    abinit = next(app for app in programs.APPS if app.name == "abinit")
+    abinit = next(app for app in programs.PROGRAMS if app.name == "abinit")
     assert abinit.results("", tmp_path) == {}
     (tmp_path / "si.abo").write_text("  etotal1    -7.8289323186E+00\n  strten1    -1.5E-04  2.0E-04\n")
     assert abinit.results("", tmp_path) == {"energy": -7.8289323186, "stress": -1.5e-4}
@@ -107,7 +106,7 @@ sys.stdin.read()
 
 def peak_of(commands, marked=True):
     """Of programs that hold memory at the same time, until the peak no longer grows or half a minute is over."""
-    with memory.Peak() as peak:
+    with onespace_memory.Peak() as peak:
         env = {**os.environ, **(peak.environment if marked else {})}
         running = [subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                    for command in commands]

@@ -17,6 +17,7 @@ from test_bench import bench, check_series, need  # noqa: F401 (a fixture)
 STORAGE = ROOT / "bench/storage"
 sys.path[:0] = [str(ROOT / "bench/lib"), str(STORAGE)]
 import places  # noqa: E402
+import questions  # noqa: E402
 
 TINY = {"rma": ["sizes=8 4096", "times=10", "operations=put,exchange-get"],
         "mstream": ["bytes=2M", "segment=128K", "passes=2"],
@@ -27,7 +28,7 @@ TINY = {"rma": ["sizes=8 4096", "times=10", "operations=put,exchange-get"],
         "mapreduce": ["bytes=256K", "part=32K", "vocabulary=2000"]}
 QUESTIONS = [pytest.param(name, marks=[pytest.mark.long] if name in ("hacc", "mapreduce", "mstream") else [])
              for name in TINY]
-SOURCES = {"dht": ["dht.c", "table.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
+SOURCES = {"dht": ["dht.c", "words.c", "window.c"], "rma": ["rma.c", "window.c"],
            "mapreduce": ["mapreduce.c", "one_sided.c", "two_sided.c", "log.c", "words.c", "window.c"]}
 
 # What is put arrives with another last byte.
@@ -162,18 +163,9 @@ def test_storage_memory_limit_ends_what_exceeds_it(job):
 
 
 def test_storage_interval_is_that_of_the_median():
-    interval = load_bench_jobs().interval
     # 95 % of eleven: the second to the tenth, since the third to the ninth are 93.5 %.
-    assert interval(list(range(11))) == (1, 5, 9)
-    assert interval([3, 1, 2]) == (1, 2, 3)
-
-
-def load_bench_jobs():
-    import importlib.util
-    spec = importlib.util.spec_from_file_location("bench_storage_jobs", STORAGE / "jobs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    assert questions.interval(list(range(11))) == (1, 5, 9)
+    assert questions.interval([3, 1, 2]) == (1, 2, 3)
 
 
 # ---- The programs ----

@@ -1,10 +1,11 @@
 """tests/cmd/test_report.py: onespace report makes one page of all results, whatever they hold."""
+import base64
 import html.parser
 import json
 import os
 import re
 import shutil
-import sys
+import subprocess
 import xml.etree.ElementTree
 
 import pytest
@@ -24,49 +25,53 @@ def result(series, limits=(), **more):
 
 
 class Page(html.parser.HTMLParser):
-    """What the page refers to and shows, and whether its tags are balanced."""
-    VOID = {"meta", "rect", "circle", "path", "line"}
+    """The references and figures of a page; its tags must be balanced."""
 
     def __init__(self, text):
         super().__init__()
-        self.text, self.open, self.references, self.classes = text, [], [], []
+        self.text, self.open, self.references, self.pictures = text, [], [], []
         self.feed(text)
         self.close()
         assert not self.open, self.open
 
     def handle_starttag(self, tag, attrs):
-        assert tag not in ("script", "link", "img", "iframe", "object"), tag
-        self.references += [value for name, value in attrs if name in ("href", "src", "xlink:href")]
-        self.classes += [dict(attrs).get("class", "")]
-        if tag not in ("meta",):
+        attributes = dict(attrs)
+        assert tag not in ("script", "link", "iframe", "object"), tag
+        if tag == "img":
+            kind, _, data = attributes["src"].partition(";base64,")
+            assert kind == "data:image/svg+xml"
+            self.pictures.append(base64.b64decode(data).decode())
+        elif "href" in attributes:
+            self.references.append(attributes["href"])
+        if tag not in ("meta", "img"):
             self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.classes += [dict(attrs).get("class", "")]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag, (tag, self.open)
 
-    def pictures(self):
-        return [xml.etree.ElementTree.fromstring(svg) for svg in re.findall(r"(?s)<svg.*?</svg>", self.text)]
+    def figures(self):
+        return [xml.etree.ElementTree.fromstring(picture) for picture in self.pictures]
 
-    def places(self):
-        """All coordinates of all pictures."""
-        numbers = r"-?\d+(?:\.\d+)?(?![\w%])"
-        return [float(number) for svg in self.pictures() for part in svg.iter()
-                for name, value in part.attrib.items() if name in ("x", "y", "cx", "cy", "x1", "x2", "y1", "y2", "d")
-                for number in re.findall(numbers, value)]
+    def labels(self):
+        """The texts of each figure."""
+        return [{part.text for part in figure.iter() if part.tag.endswith("text")} for figure in self.figures()]
+
+
+needs_matplotlib = pytest.mark.skipif(
+    subprocess.run(["/usr/bin/python3", "-c", "import matplotlib"], capture_output=True, check=False).returncode != 0,
+    reason="python3-matplotlib is not installed")
 
 
 @pytest.fixture
 def report(job, tmp_path):
     """Makes a page of {file name: its JSON, or text}; gives it and the command's result."""
-    def make(files, *options, code=0):
+    def make(files, *options, code=0, env=None):
         directory = tmp_path / "results"
         directory.mkdir(exist_ok=True)
         for name, content in files.items():
             (directory / name).write_text(content if isinstance(content, str) else json.dumps(content))
-        done = job.run([ONESPACE, "report", "--results", directory, "-o", tmp_path / "page.html", *options])
+        done = job.run([ONESPACE, "report", "--results", directory, "-o", tmp_path / "page.html", *options],
+                       env=env or {})
         assert done.code == code, done
         assert len(done.err.splitlines()) >= 1 and "Traceback" not in done.err, done
         return (Page((tmp_path / "page.html").read_text()) if code == 0 else None), done
@@ -85,17 +90,16 @@ def test_report_shows_a_real_result(job, tmp_path):
     for text in (data["paper"]["claim"], data["paper"]["figure"], data["machine"]["cpu"], data["versions"]["onespace"],
                  data["command"], "limit: enter", "processes / tasks", "64 KiB"):
         assert text in page.text, text
-    charts = [svg for svg in page.pictures() if svg.get("class") == "chart"]
-    assert len(charts) == 4  # brk, heap, mmap, touch
-    points = sum(len(one["x"]) for one in data["series"]) + 4 * 2  # and the limit in each
-    marks = [part for svg in charts for part in svg.iter() if (part.get("class") or "").startswith("mark")]
-    assert len(marks) == points and all(mark[0].text for mark in marks)
+    assert page.text.count("<figure>") == 4  # brk, heap, mmap, touch
 
 
 def test_report_refers_to_nothing_outside(report):
     page, _ = report({"a.json": result([SERIES]), "b.json": result([SERIES])})
     assert page.references == ["#q1", "#q2"]
     assert not re.search(r"url\(|@import|https?:", page.text)
+    for figure in page.figures():
+        assert all(value.startswith("#") for part in figure.iter() for name, value in part.attrib.items()
+                   if name.endswith("href"))
 
 
 def test_report_shows_every_file_of_every_directory(report, job, tmp_path):
@@ -131,14 +135,18 @@ EXTREMES = {
 }
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("series", EXTREMES.values(), ids=list(EXTREMES))
-def test_report_draws_within_its_figures(report, series):
+def test_report_draws_extreme_values(report, series):
     page, _ = report({"a.json": result(series, [{**SERIES, "name": "limit", "x": [5], "samples": [[1e-7]]}])})
-    charts = [svg for svg in page.pictures() if svg.get("class") == "chart"]
-    assert charts
-    most = max(float(svg.get("viewBox").split()[2 + i]) for svg in charts for i in (0, 1))
-    places = page.places()
-    assert places and all(-10 <= place <= most for place in places), (min(places), max(places))
+    assert page.figures() and all(len(labels) > 2 for labels in page.labels())
+
+
+def test_report_without_matplotlib_has_open_tables(report, tmp_path):
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/matplotlib.py").write_text("raise ImportError\n")
+    page, done = report({"a.json": result([SERIES])}, env={"PYTHONPATH": str(tmp_path / "modules")})
+    assert not page.pictures and "<details open>" in page.text and "python3-matplotlib is not installed" in done.err
 
 
 @pytest.mark.parametrize("what, content, said", [
@@ -180,15 +188,12 @@ def test_report_refuses_wrong_usage(job, words):
     assert done.code == 2 and "onespace report --help" in done.err, done
 
 
-def test_report_names_loops_and_calls_as_their_benchmarks_do():
-    sys.path.insert(0, str(ROOT / "bench/lib"))
-    import onespace_report_looks as looks
-    for benchmark, names in (("heap", looks.LOOPS.names), ("xpmem", looks.XPMEM.names + looks.SHM.names)):
-        source = (ROOT / "bench" / benchmark / "run").read_text()
-        at = [source.find(f'"{name}"') for name in names]
-        assert -1 not in at, (benchmark, names[at.index(-1)])
+def test_report_names_loops_as_their_benchmark_does(report):
+    page, _ = report({"heap.json": result([{**SERIES, "x": [0, 1], "samples": [[1], [2]]}])})
+    assert "2 M small malloc/free" in page.text
 
 
+@needs_matplotlib
 @pytest.mark.parametrize("look", ["light", pytest.param("dark", marks=pytest.mark.long),
                                   pytest.param("narrow", marks=pytest.mark.long)])
 def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
@@ -210,9 +215,7 @@ def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
 
     def drawn(*colour):
         return (abs(pixels - [value / 255 for value in colour]).max(axis=2) < 0.02).sum()
-    tasks, processes = ((0x58, 0xa6, 0xe8), (0xff, 0x8c, 0x42)) if look == "dark" else (
-        (0, 0x72, 0xb2), (0xd5, 0x5e, 0))
-    assert drawn(*tasks) > 300 and drawn(*processes) > 300  # curves and markers, not only a legend
+    assert drawn(0, 0x72, 0xb2) > 100 and drawn(0xd5, 0x5e, 0) > 100  # curves of tasks and processes
     assert (pixels[:, -4:] == pixels[2, 2]).all()  # nothing runs out of the page
 
 
@@ -269,13 +272,13 @@ def test_most_asked_questions_come_first(report):
                                                                       "unknown"]
 
 
+@needs_matplotlib
 def test_axes_have_names(report):
     series = [{**SERIES, "name": "mpich/send/tasks"},
               {**SERIES, "name": "mpich/room/tasks", "unit": "bytes", "x": [7], "samples": [[1]]}]
     page, _ = report({"p2p.json": result(series)})
-    labels = [[part.text for part in svg.iter() if part.get("class") == "label"] for svg in page.pictures()
-              if svg.get("class") == "chart"]
-    assert labels == [["message size", "time"], ["memory"]]
+    curves, dots = page.labels()
+    assert {"message size", "time"} <= curves and "memory" in dots
 
 
 def test_report_fits_a_telephone(report, job, tmp_path):

@@ -153,7 +153,7 @@ def wild(kind, option="--guard", tasks=2):
 
 def message(place, writer="task 1"):
     return re.compile(rf"^onespace: {writer} \(wild-write\) wrote to {NUMBER} in {place} of task 0 \(wild-write\), at "
-                      rf"wild-write\+{NUMBER}: it is ended \(--guard\)$", re.M)
+                      rf"wild-write\+{NUMBER}: terminated \(--guard\)$", re.M)
 
 
 @in_machine
@@ -203,7 +203,7 @@ def test_reports_and_children(run_there):
         wild("heap itself 1000", "--guard=report"), f"{ONESPACE} run --guard {spawner}",
         f"{ONESPACE} run --guard {spawner} refused"], [WILD, spawner, "/usr/bin/true"])
     assert report[0] == 0 and "1: went on" in report[1] and "0: changed" in report[1], report
-    assert report[1].count("it goes on (--guard=report)") == 1, report  # of 1000 times
+    assert report[1].count("continuing (--guard=report)") == 1, report  # of 1000 times
     assert child[0] == 0 and "kept, child killed" in child[1], child
     assert child[1].count("in the globals of task 0 (spawner)") == 3, child
     said = "-22 /usr/bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"

@@ -3,7 +3,7 @@
 // Plain stores leave modified lines in the writer's caches, from where the reader's CPU must fetch
 // them one by one. If the two share no cache, that can take several times as long as reading from
 // memory, which is prefetched. Non-temporal stores bypass the caches; between CPUs that share a
-// cache they are slower. `bench/handover/run` shows which is faster on a machine.
+// cache they are slower.
 #ifndef ONESPACE_SYNC_STREAM_HPP
 #define ONESPACE_SYNC_STREAM_HPP
 

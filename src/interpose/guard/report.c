@@ -1,15 +1,89 @@
-/* src/interpose/guard/report.c: a write to another task's memory: who, where, and what goes on. */
+/* src/interpose/guard/report.c: a write to another task's memory: reports which task wrote, to
+ * what, and lets the task continue or not. Uses little stack: it runs in signal handlers. */
 #include <signal.h>
 #include <stddef.h>
 
-#include "arch/registers.h"
 #include "arch/keys.h"
-#include "base/text.h"
+#include "arch/registers.h"
+#include "base/proc.h"
 #include "base/raw.h"
+#include "base/text.h"
 #include "interpose/guard/guard.h"
-#include "interpose/guard/place.h"
-#include "interpose/guard/record.h"
 #include "interpose/interpose.h"
+
+/* ---- What is at an address ---- */
+
+enum { FILE_NAME_BYTES = 48 };
+
+/* Below and above the libc's record of a main thread, where its thread-local storage lies. */
+enum { TLS_BELOW = 4096, TLS_ABOVE = 2048 };
+
+struct location {
+    /* The last file before the address that is mapped from its beginning, in the same task's range:
+     * name, empty if there is none; where its mapping begins. */
+    char file[FILE_NAME_BYTES];
+    uintptr_t file_start;
+    int follows_guard; /* the page before the mapping is inaccessible, as before threads' stacks */
+};
+
+/* Reads /proc/self/maps; a location without a file if that cannot be read. */
+static void find_location(uintptr_t address, struct location *location)
+{
+    char buffer[512];
+    struct proc_maps maps;
+    struct proc_mapping mapping;
+    uintptr_t last_end = 0;
+    int last_is_guard = 0; /* the mapping before was inaccessible */
+    *location = (struct location){.file = ""};
+    if (proc_maps_open(&maps, 0, buffer, sizeof(buffer)) != 0)
+        return;
+    while (proc_maps_next(&maps, &mapping) && mapping.start <= address) {
+        if (layout_slot_of(mapping.start) != layout_slot_of(address)) {
+            location->file[0] = 0;
+        } else if (mapping.name[0] == '/' && mapping.offset == 0) {
+            text_append_max(location->file, text_basename(mapping.name), FILE_NAME_BYTES - 1);
+            location->file_start = mapping.start;
+        }
+        location->follows_guard = last_is_guard && last_end == mapping.start;
+        last_is_guard = text_skip_prefix(mapping.permissions, "---") != NULL;
+        last_end = mapping.end;
+    }
+    proc_maps_close(&maps);
+}
+
+static int is_thread_local(const struct space_slot *owner, uintptr_t address)
+{
+    uintptr_t record = owner->robust.previous; /* the list's head is in it */
+    return atomic_load(&owner->robust.at) && address + TLS_BELOW >= record &&
+           address < record + TLS_ABOVE;
+}
+
+static int is_of_loader(const struct location *location)
+{
+    return text_skip_prefix(location->file, "memfd:") || text_skip_prefix(location->file, "ld-");
+}
+
+/* Appends what is at the address in the owner's range: "the heap". */
+static char *append_location(char *text, const struct location *location,
+                             const struct space_slot *owner, uintptr_t address)
+{
+    uintptr_t at = address - layout_range(slot_index(space_registry(), owner));
+    if (is_thread_local(owner, address))
+        return text_append(text, "the thread-local storage");
+    if (at >= LAYOUT_STACK)
+        return text_append(text, "the main stack");
+    if (at >= LAYOUT_BREAK)
+        return text_append(text, "the heap");
+    if (at >= LAYOUT_MAPPINGS)
+        return text_append(text, location->follows_guard ? "a thread's stack" : "mapped memory");
+    if (at < LAYOUT_FILES || is_of_loader(location) || !location->file[0])
+        return text_append(text, "the dynamic linker's data");
+    if (text_skip_prefix(text_basename(owner->program), location->file))
+        return text_append(text, "the globals");
+    return text_append(text_append(text, "the data of "), location->file);
+}
+
+/* ---- The report ---- */
 
 static char *append_task(char *text, const struct space_slot *slot)
 {
@@ -20,30 +94,31 @@ static char *append_task(char *text, const struct space_slot *slot)
     return text_append(text, ")");
 }
 
-static void say(const struct space_slot *self, uintptr_t address, uintptr_t code, const char *end)
+static void report(const struct space_slot *self, uintptr_t address, uintptr_t code,
+                   const char *end)
 {
     char text[640], *at = text_append(text, "onespace: ");
     const struct space_slot *owner = &space_registry()->slots[layout_slot_of(address)];
-    struct place there, here;
-    place_find(address, &there);
-    place_find(code, &here);
+    struct location target, instruction;
+    find_location(address, &target);
+    find_location(code, &instruction);
     if (!interpose_is_task(self))
         at = text_append(at, "a child of ");
     at = text_append(append_task(at, self), " wrote to ");
     at = text_append(text_append_number(at, address, 16), " in ");
-    at = place_say(at, &there, owner, address);
+    at = append_location(at, &target, owner, address);
     at = text_append(append_task(text_append(at, " of "), owner), ", at ");
-    if (here.file[0])
-        at = text_append(text_append(at, here.file), "+");
-    at = text_append_number(at, here.file[0] ? code - here.file_start : code, 16);
+    if (instruction.file[0])
+        at = text_append(text_append(at, instruction.file), "+");
+    at = text_append_number(at, instruction.file[0] ? code - instruction.file_start : code, 16);
     at = text_append(at, end);
     raw(__NR_write, 2, text, at - text);
 }
 
-/* Whether the instruction has not been reported yet. When there is no room, it has. */
-static int is_new(struct guard_record *record, uintptr_t code)
+/* Whether the instruction has not been reported yet; 0 if the record is full. */
+static int mark_reported(struct guard_record *record, uintptr_t code)
 {
-    for (unsigned i = 0; i < GUARD_PLACES; i++) {
+    for (unsigned i = 0; i < GUARD_REPORTS_MAX; i++) {
         uintptr_t found = 0;
         if (atomic_compare_exchange_strong_explicit(&record->reported[i], &found, code,
                                                     memory_order_relaxed, memory_order_relaxed))
@@ -68,18 +143,18 @@ int guard_violated(struct space_slot *self, const void *information, void *conte
     uint32_t *saved = arch_saved_rights(context, guard->saved_at);
     uintptr_t address = (uintptr_t)info->si_addr, code = arch_interrupted_at(context);
     if (key >= ARCH_KEYS || !(ARCH_NO_ACCESS(key) & all) || layout_slot_of(address) == LAYOUT_SLOTS)
-        return 0;                             /* a key of the program's own */
-    if (*saved & all & ~self->guard_rights) { /* in a handler of which no call told */
+        return 0;                             /* a key that the program has allocated */
+    if (*saved & all & ~self->guard_rights) { /* in a handler that no call has set */
         *saved = (*saved & ~all) | (self->guard_rights & all);
         return 1;
     }
     if (!(self->flags & ONESPACE_SPAWN_GUARD_REPORT)) {
-        say(self, address, code, ": it is ended (--guard)\n");
+        report(self, address, code, ": terminated (--guard)\n");
         return 0;
     }
-    if (is_new(guard_record(self), code))
-        say(self, address, code, ": it goes on (--guard=report)\n");
+    if (mark_reported(guard_record(self), code))
+        report(self, address, code, ": continuing (--guard=report)\n");
     *saved &= ~ARCH_NO_WRITE(key);
-    arch_set_stepping(context, may_step(context)); /* else it stays open for this thread */
+    arch_set_stepping(context, may_step(context)); /* else the right stays with this thread */
     return 1;
 }

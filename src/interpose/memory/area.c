@@ -1,21 +1,21 @@
-/* src/interpose/memory/area.c: see area.h. */
-#include "interpose/memory/area.h"
+/* src/interpose/memory/area.c: addresses for mappings in a task's own range: see memory.h. */
+#include "interpose/memory/memory.h"
 
 #include <sys/mman.h>
 
 #include "base/page.h"
 #include "base/raw.h"
 
-enum { AREA_SEGMENTS = 64, WORD_BITS = 64, MOST_DOUBLINGS = 20 };
+enum { AREA_SEGMENTS = 64, WORD_BITS = 64, DOUBLINGS_MAX = 20 };
 
-/* Page n of the range is bit n: of the smallest pages, of which a larger one is several. */
+/* Bit n is page n of the range, in pages of the smallest size: a larger page has several bits. */
 #define AREA_PAGES (LAYOUT_BREAK / ARCH_PAGE_MIN)
 
 struct area_segment {
     _Atomic uint64_t start, size; /* start 0: unused */
 };
 
-/* Written by the task's threads, but for area_init before there are any. */
+/* Written by the task's threads, and by area_init before there are any. */
 struct area_map {
     _Atomic uint64_t words[AREA_PAGES / WORD_BITS];
     struct area_segment segments[AREA_SEGMENTS];
@@ -47,7 +47,7 @@ static uint64_t find_bit(const struct area_map *map, uint64_t page, uint64_t end
     return end;
 }
 
-/* The first of `pages` unused pages in [from, end), or `end`: one pass. */
+/* The first page of a run of `pages` unused pages in [from, end), or `end`: one pass. */
 static uint64_t find_run(const struct area_map *map, uint64_t from, uint64_t end, uint64_t pages,
                          uint64_t align)
 {
@@ -61,7 +61,7 @@ static uint64_t find_run(const struct area_map *map, uint64_t from, uint64_t end
     return end;
 }
 
-/* The bits of [page, end) in the first of its words. */
+/* The bits of [page, end) in the word that holds `page`. */
 static uint64_t mask_of(uint64_t page, uint64_t end)
 {
     uint64_t next = round_up(page + 1, WORD_BITS), mask = ~UINT64_C(0) << page % WORD_BITS;
@@ -83,10 +83,10 @@ static void change_bits(struct area_map *map, uint64_t page, uint64_t end, int i
     }
 }
 
-/* The same for addresses; what lies outside the areas has no bits. */
-static void change(struct space_slot *self, uintptr_t place, size_t size, int is_used)
+/* The same for addresses; those outside the areas have no bits. */
+static void change(struct space_slot *self, uintptr_t start, size_t size, int is_used)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
+    uint64_t page = (start - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
     change_bits(map_of(self), page, end < AREA_PAGES ? end : AREA_PAGES, is_used);
 }
 
@@ -122,9 +122,9 @@ size_t area_map_size(void)
     return page_ceiling(sizeof(struct area_map));
 }
 
-/* From the cursor to the end, then from the start: a place, or 0. */
-static uintptr_t find_place(struct space_slot *self, const struct area *area, size_t size,
-                            size_t align)
+/* Searches from the cursor to the end, then from the start: an address, or 0. */
+static uintptr_t find_free(struct space_slot *self, const struct area *area, size_t size,
+                           size_t align)
 {
     const struct area_map *map = map_of(self);
     uintptr_t range = range_of(self);
@@ -138,11 +138,11 @@ static uintptr_t find_place(struct space_slot *self, const struct area *area, si
     return found < end ? range + found * ARCH_PAGE_MIN : 0;
 }
 
-/* Marks a place as used: 0 if another thread did so first. The first word decides; of places that
- * overlap only in later words both are claimed, and the kernel decides. */
-static int claim(struct space_slot *self, uintptr_t place, size_t size)
+/* Marks pages as used: 0 if another thread did so first. The first word decides. Claims that
+ * overlap only in later words both succeed, and the kernel decides. */
+static int claim(struct space_slot *self, uintptr_t start, size_t size)
 {
-    uint64_t page = (place - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
+    uint64_t page = (start - range_of(self)) / ARCH_PAGE_MIN, end = page + size / ARCH_PAGE_MIN;
     _Atomic uint64_t *word = &map_of(self)->words[page / WORD_BITS];
     uint64_t mask = mask_of(page, end);
     uint64_t before = atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
@@ -158,53 +158,53 @@ uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, 
 {
     struct area area = area_of(self, kind);
     for (int tries = 0; size && tries < AREA_TRIES; tries++) {
-        uintptr_t place = find_place(self, &area, size, align);
-        if (!place)
+        uintptr_t start = find_free(self, &area, size, align);
+        if (!start)
             break;
-        /* First: a handler that leaves by longjmp or an exception may lose the place, but the next
-         * search does not have to pass it. */
-        atomic_store_explicit(area.next, place + size, memory_order_relaxed);
-        if (claim(self, place, size))
-            return place;
+        /* First: a signal handler that leaves by longjmp may lose the claim, but the next search
+         * does not have to pass it. */
+        atomic_store_explicit(area.next, start + size, memory_order_relaxed);
+        if (claim(self, start, size))
+            return start;
     }
     return 0;
 }
 
-void area_mark_used(struct space_slot *self, uintptr_t place, size_t size)
+void area_mark_used(struct space_slot *self, uintptr_t start, size_t size)
 {
-    change(self, place, size, 1);
+    change(self, start, size, 1);
 }
 
-void area_release(struct space_slot *self, uintptr_t place, size_t size)
+void area_release(struct space_slot *self, uintptr_t start, size_t size)
 {
-    change(self, place, size, 0);
+    change(self, start, size, 0);
     for (enum area_kind kind = AREA_FILES; kind <= AREA_MAPPINGS; kind++) {
         struct area area = area_of(self, kind);
-        uint64_t end = place + size;
-        if (place >= area.start && end <= area.end)
-            atomic_compare_exchange_strong_explicit(area.next, &end, place, memory_order_relaxed,
+        uint64_t end = start + size;
+        if (start >= area.start && end <= area.end)
+            atomic_compare_exchange_strong_explicit(area.next, &end, start, memory_order_relaxed,
                                                     memory_order_relaxed);
     }
 }
 
-long area_reserve(uintptr_t place, size_t size)
+long area_reserve(uintptr_t start, size_t size)
 {
-    long result = raw(__NR_mmap, place, size, PROT_NONE,
+    long result = raw(__NR_mmap, start, size, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     return raw_failed(result) ? result : 0;
 }
 
-int area_is_free(uintptr_t place, size_t size)
+int area_is_free(uintptr_t start, size_t size)
 {
-    return area_reserve(place, size) == 0 && raw(__NR_munmap, place, size) == 0;
+    return area_reserve(start, size) == 0 && raw(__NR_munmap, start, size) == 0;
 }
 
-/* Halves the place until the first page in it with something is found. That page alone is marked:
- * mostly it is another thread's, whose munmap clears it. What no handler saw may be large: with
- * each try that failed twice as much is marked. */
-void area_mark_conflict(struct space_slot *self, uintptr_t place, size_t size, int tries)
+/* Finds the first mapped page by bisection. Only that page is marked: usually it is another
+ * thread's, whose munmap clears it. A mapping that no handler saw may be large, so each failed try
+ * doubles the marked pages. */
+void area_mark_conflict(struct space_slot *self, uintptr_t start, size_t size, int tries)
 {
-    uintptr_t low = place, high = place + size;
+    uintptr_t low = start, high = start + size;
     while (high - low > ARCH_PAGE) {
         size_t half = page_floor((high - low) / 2);
         if (area_is_free(low, half))
@@ -212,31 +212,31 @@ void area_mark_conflict(struct space_slot *self, uintptr_t place, size_t size, i
         else
             high = low + half;
     }
-    change(self, place, size, 0);
-    change(self, low, (size_t)ARCH_PAGE << (tries < MOST_DOUBLINGS ? tries : MOST_DOUBLINGS), 1);
+    change(self, start, size, 0);
+    change(self, low, (size_t)ARCH_PAGE << (tries < DOUBLINGS_MAX ? tries : DOUBLINGS_MAX), 1);
 }
 
-void area_record_segment(struct space_slot *self, uintptr_t place, size_t size)
+void area_record_segment(struct space_slot *self, uintptr_t start, size_t size)
 {
     struct area_segment *segments = map_of(self)->segments;
     for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
         uint64_t unused = 0;
-        if (!atomic_compare_exchange_strong_explicit(&segments[i].start, &unused, place,
+        if (!atomic_compare_exchange_strong_explicit(&segments[i].start, &unused, start,
                                                      memory_order_relaxed, memory_order_relaxed))
             continue;
         atomic_store_explicit(&segments[i].size, size, memory_order_relaxed);
         return;
     }
-    area_release(self, place, size);
+    area_release(self, start, size);
 }
 
-void area_forget_segment(struct space_slot *self, uintptr_t place)
+void area_forget_segment(struct space_slot *self, uintptr_t start)
 {
     struct area_segment *segments = map_of(self)->segments;
     for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
-        if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) != place)
+        if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) != start)
             continue;
-        area_release(self, place, atomic_load_explicit(&segments[i].size, memory_order_relaxed));
+        area_release(self, start, atomic_load_explicit(&segments[i].size, memory_order_relaxed));
         atomic_store_explicit(&segments[i].start, 0, memory_order_relaxed);
         return;
     }

@@ -1,58 +1,105 @@
 /* src/interpose/memory/memory.h: mapping, growing and unmapping a task's memory.
  *
- * The handlers are declared in interpose/calls.h; here is what they share. */
+ * The handlers are declared in interpose/calls.h; this header has what they share. */
 #ifndef ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 #define ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/shm.h>
 
-#include "interpose/calls.h"
+#include "space/registry.h"
 
-/* map.c: mmap, without a look for patch sites at the beginning of the file. */
-long interpose_place(struct space_slot *self, const long arguments[6]);
-/* mmap without an address, where libraries lie, or -errno. */
-long map_among_files(struct space_slot *self, const long arguments[6]);
+/* ---- area.c: addresses for mappings in the task's own range ----
+ *
+ * The range has two areas, one for files and one for the rest, and a bitmap with a bit for each of
+ * their pages: set while the page is used. An area is searched from its cursor, which is behind the
+ * last claim, to its end and then from its start: at most once around, a word of the bitmap at a
+ * time.
+ *
+ * Invariant: only the search relies on the bitmap. It lacks mappings that no handler saw, and
+ * threads may claim the same addresses at once. Therefore claimed addresses are mapped with
+ * MAP_FIXED_NOREPLACE or the like, and a mapping that turns out to be there is entered
+ * (area_mark_conflict). So bitmap and cursors need no lock and are consistent enough in signal
+ * handlers, in forked and vforked children, and when a thread is killed: relaxed atomics. */
 
-/* out_of_range.c: the calls, where they change mappings outside the range: these are recorded. */
-long out_of_range_mmap(struct space_slot *self, const long arguments[6]);
-long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size);
-long out_of_range_mremap(struct space_slot *self, const long arguments[6], int leaves_old);
+enum { AREA_TRIES = 64 }; /* addresses to try before giving up */
+
+enum area_kind { AREA_FILES, AREA_MAPPINGS };
+
+static inline uintptr_t range_of(const struct space_slot *self)
+{
+    return layout_range(slot_index(space_registry(), self));
+}
+
+static inline int in_range(const struct space_slot *self, uintptr_t start, size_t size)
+{
+    uintptr_t low = range_of(self);
+    return start >= low && size <= LAYOUT_RANGE && start - low <= LAYOUT_RANGE - size;
+}
+
+/* By the spawner, when the task's images are mapped: maps the bitmap and marks the part of the area
+ * for files below its cursor as used. 0 or -errno. */
+long area_init(struct space_slot *self);
+
+/* Bytes of the bitmap and the table of segments, from LAYOUT_AREA_MAP on. */
+size_t area_map_size(void);
+
+/* Claims `size` bytes, a multiple of the page size: marks them as used and returns the address; 0
+ * if the area is full. `align` is a power of two from a page to 1 GiB. */
+uintptr_t area_claim(struct space_slot *self, enum area_kind kind, size_t size, size_t align);
+/* Mapping the claimed addresses failed because something is mapped there: marks that as used and
+ * releases the rest. `tries`: the number of earlier failures. */
+void area_mark_conflict(struct space_slot *self, uintptr_t start, size_t size, int tries);
+/* Marks a mapping at an address that the program has chosen. */
+void area_mark_used(struct space_slot *self, uintptr_t start, size_t size);
+/* Marks the pages as free. If they were the last claimed, the cursor moves back. */
+void area_release(struct space_slot *self, uintptr_t start, size_t size);
+/* Reserves addresses by a mapping without access: 0, or -errno (-EEXIST). */
+long area_reserve(uintptr_t start, size_t size);
+/* Whether nothing is mapped at these addresses. */
+int area_is_free(uintptr_t start, size_t size);
+
+/* shmdt is given no size, so the sizes of attached System V segments are recorded. If the table is
+ * full, the addresses are marked as free at once, although they are still used. */
+void area_record_segment(struct space_slot *self, uintptr_t start, size_t size);
+void area_forget_segment(struct space_slot *self, uintptr_t start);
+
+/* ---- The handlers ---- */
+
+/* map.c: mmap without the search for patch sites at the beginning of the file. */
+long interpose_mmap_unpatched(struct space_slot *self, const long arguments[6]);
+/* mmap in the area for files, where libraries lie: the address or -errno. */
+long mmap_in_files(struct space_slot *self, const long arguments[6]);
+
+/* map.c: mappings outside the range, which are recorded. */
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
 
-/* remap.c: mremap to a place in the range, where the kernel would choose one outside. With an old
- * size of 0 it duplicates a shared mapping. -EEXIST: there is no room. */
-long remap_into_range(struct space_slot *self, const long arguments[6]);
+/* map.c: mremap to an address in the range; the kernel would choose one outside. With an old size
+ * of 0 it duplicates a shared mapping. -EEXIST: the range is full. */
+long mremap_into_range(struct space_slot *self, const long arguments[6]);
 
-/* shared.c: the calls, where they may be answered with, or change, a mapping that other tasks use
- * too. NOT_SHARED: there is nothing to share; the call is to be made. */
+/* shared.c: calls that may return, or change, a mapping that other tasks use, too. NOT_SHARED: make
+ * the call as if nothing were shared. */
 enum { NOT_SHARED = 0 };
 long shared_mmap(struct space_slot *self, const long arguments[6]);
-long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment);
-/* Adds the attachments of System V segments that the kernel does not know of. */
-void shared_count_attached(struct shmid_ds *segment, long id);
-/* Of addresses that shared_windows_contain(). */
+/* For addresses in the windows of shared mappings. */
 long shared_mmap_at(struct space_slot *self, const long arguments[6]);
-/* `size`: of the segment, bytes. */
-long shared_shmat_at(struct space_slot *self, size_t size, const long arguments[6]);
 long shared_munmap(struct space_slot *self, const long arguments[6]);
 long shared_mprotect(struct space_slot *self, long nr, const long arguments[6]);
 long shared_mremap(struct space_slot *self, const long arguments[6]);
-long shared_shmdt(struct space_slot *self, uintptr_t address);
 
-/* brk.c: from now on the break moves without a system call: its room is mapped, and nothing of it
- * is unmapped. 0 if that was so before. The other undoes it. */
+/* brk.c: from now on the break moves without a system call: its whole range is mapped and stays so.
+ * 0 if that was done before. brk_unreserve undoes it. */
 int brk_reserve(struct space_slot *self);
 void brk_unreserve(struct space_slot *self);
-/* The program changes mappings there: notes it if they are the heap's. */
-void brk_note_change(struct space_slot *self, uintptr_t start, size_t size);
+/* The program changes mappings at these addresses: records it if they are the heap's. */
+void brk_record_change(struct space_slot *self, uintptr_t start, size_t size);
 
-/* seal.c: whether the task has sealed what the call would change. */
+/* records.c: whether the task has sealed what the call would change. */
 int seal_forbids(const struct space_slot *self, long nr, const long arguments[6]);
 
-/* dontfork.c: a call that changes the map has succeeded. */
-void dontfork_note(struct space_slot *self, long nr, const long arguments[6], long result);
+/* records.c: updates the DONTFORK marks after a call that changed the map. */
+void dontfork_update(struct space_slot *self, long nr, const long arguments[6], long result);
 
 #endif

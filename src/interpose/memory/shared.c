@@ -1,27 +1,28 @@
-/* src/interpose/memory/shared.c: a shared mapping of what another task has mapped alike is that
- * task's, at the same address.
+/* src/interpose/memory/shared.c: shared mappings and System V segments. If another task has mapped
+ * the same object equally, a task gets that mapping, at the same address.
  *
- * Whether a program sees the difference is decided by what it does with the mapping later. As long
- * as it is the only user, it may do anything, after which nobody joins. When others use the mapping
- * too, it may unmap all of it, and move it, which makes a mapping of its own; unmapping a part has
- * no effect until its end; changing the protection or mapping over it is refused with ENOMEM,
- * since it would change what others see. docs/memory.md has the table.
+ * Later calls decide whether a program can tell the difference. As the only user it may do
+ * anything; after a change no other task joins. If others use the mapping, too, the task may unmap
+ * all of it, or move it, which makes a mapping of its own. Unmapping a part has no effect until the
+ * task unmaps the rest or ends. Changing the protection or mapping over it fails with ENOMEM,
+ * because others would see the change. docs/memory.md has the table.
  *
- * Only objects that live in memory: a device may map something else for each who asks, and two
- * mappings of a file on disk may differ in what the file system knows of them. */
-#include "interpose/memory/memory.h"
+ * This applies only to objects in memory: a device may map something else for each caller, and file
+ * systems on disk may treat two mappings of a file differently. */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "base/page.h"
 #include "base/raw.h"
-#include "interpose/memory/area.h"
+#include "interpose/calls.h"
+#include "interpose/memory/memory.h"
 #include "space/locks.h"
 #include "space/shared_mappings.h"
 
@@ -30,8 +31,8 @@ static int may_share(const struct space_slot *self)
     return process_in_space() && !(self->flags & ONESPACE_SPAWN_OWN_MAPPINGS);
 }
 
-/* The addresses that a mapping of so many bytes of the file takes: of huge pages whole ones. 0: the
- * file is none in memory. */
+/* The size of the addresses that a mapping of `size` bytes of the file takes: whole pages, huge
+ * ones on hugetlbfs. 0 if the file is not in memory. */
 static size_t mapped_size(long fd, size_t size)
 {
     struct statfs system;
@@ -42,7 +43,8 @@ static size_t mapped_size(long fd, size_t size)
     return system.f_type == TMPFS_MAGIC ? page_ceiling(size) : 0;
 }
 
-/* Whether the kernel would grant a mapping with that protection, and what mprotect could add. */
+/* Whether the kernel would allow a mapping with that protection; *may_write: whether mprotect could
+ * add PROT_WRITE. */
 static int may_map(long fd, long prot, uint32_t *may_write)
 {
     long access = raw(__NR_fcntl, fd, F_GETFL);
@@ -81,8 +83,8 @@ static long make_mmap(uintptr_t start, const long a[6])
     return raw(__NR_mmap, start, a[1], a[2], a[3] | MAP_FIXED_NOREPLACE, a[4], a[5]);
 }
 
-/* arguments[3]: the segment's size, rounded to pages. That a segment has huge pages only shows when
- * it is attached: the last one reaches beyond that size, perhaps into other windows. */
+/* arguments[3]: the segment's size, rounded to pages. Only an attachment shows whether a segment
+ * has huge pages: the last one reaches beyond that size, perhaps into other windows. */
 static long make_shmat(uintptr_t start, const long a[6])
 {
     unsigned char resident;
@@ -94,8 +96,7 @@ static long make_shmat(uintptr_t start, const long a[6])
     return -EINVAL;
 }
 
-/* Whatever goes wrong, the caller makes the call as if nothing were shared, and gets the kernel's
- * error. */
+/* On failure the caller falls back to the plain call and gets the kernel's error. */
 static long create(struct space_slot *self, const struct space_shared_key *key, make_mapping *make,
                    const long a[6])
 {
@@ -148,7 +149,8 @@ static struct space_shared_key segment_key(long id, long flags, size_t size)
                                      !is_read_only};
 }
 
-long shared_shmat(struct space_slot *self, long id, long flags, const struct shmid_ds *segment)
+static long shared_shmat(struct space_slot *self, long id, long flags,
+                         const struct shmid_ds *segment)
 {
     if (!may_share(self) || (flags & ~(long)SHM_RDONLY) || !may_attach(segment, flags))
         return NOT_SHARED;
@@ -156,8 +158,9 @@ long shared_shmat(struct space_slot *self, long id, long flags, const struct shm
     return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags, (long)key.size});
 }
 
-/* Tasks at one address are one attachment to the kernel; to a program each has its own. */
-void shared_count_attached(struct shmid_ds *segment, long id)
+/* Adds the attachments that the kernel does not count: tasks at one address are one attachment to
+ * the kernel, but a program expects one for each. */
+static void count_shared_attachments(struct shmid_ds *segment, long id)
 {
     for (long flags = 0; process_in_space() && flags <= SHM_RDONLY; flags += SHM_RDONLY) {
         struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
@@ -165,7 +168,7 @@ void shared_count_attached(struct shmid_ds *segment, long id)
     }
 }
 
-/* ---- What is done with them later ---- */
+/* ---- Later calls on shared mappings ---- */
 
 /* The task's own entry at these addresses, or -1. */
 static int find_used(const struct space_slot *self, uintptr_t address)
@@ -174,8 +177,8 @@ static int find_used(const struct space_slot *self, uintptr_t address)
     return index >= 0 && shared_mapping_has_user(space_registry(), self, index) ? index : -1;
 }
 
-/* Whether that is all of an entry that nobody has changed. What lies in the window of a task's own
- * only the kernel knows. */
+/* Whether the range covers an entry that no task has changed. Only the kernel knows what a window
+ * contains that has become one task's own. */
 static int is_whole(int index, uintptr_t start, size_t size)
 {
     const struct space *space = space_registry();
@@ -184,7 +187,7 @@ static int is_whole(int index, uintptr_t start, size_t size)
            first + space->shared.mappings[index].key.size <= start + size;
 }
 
-/* The task has unmapped something of an entry that is its own: it ends with the last of it. */
+/* Ends an entry that is the task's own if it has unmapped the last of it. */
 static void release_if_empty(struct space_slot *self, int index)
 {
     uintptr_t start = shared_window_start(index);
@@ -192,7 +195,8 @@ static void release_if_empty(struct space_slot *self, int index)
         shared_mapping_release(space_registry(), self, index);
 }
 
-/* Of one window, in which the addresses lie. Nothing of this task's: as where nothing is mapped. */
+/* Unmaps addresses in one window. Succeeds if the task uses nothing there, as munmap does for
+ * addresses where nothing is mapped. */
 static long unmap_in_window(struct space_slot *self, int index, uintptr_t start, uintptr_t end)
 {
     struct space *space = space_registry();
@@ -233,7 +237,7 @@ long shared_munmap(struct space_slot *self, const long a[6])
     return result;
 }
 
-long shared_shmdt(struct space_slot *self, uintptr_t address)
+static long shared_shmdt(struct space_slot *self, uintptr_t address)
 {
     if (!process_in_space())
         return raw(__NR_shmdt, address);
@@ -251,8 +255,8 @@ long shared_shmdt(struct space_slot *self, uintptr_t address)
     return result;
 }
 
-/* A call that changes the mapping for all who use it: made if that is this task alone, and if it
- * stays in the window, since other tasks' mappings may follow. */
+/* A call that changes the mapping for all of its users: made only if this task is the only one and
+ * the change stays in the window, because other tasks' mappings may follow it. */
 static long change(struct space_slot *self, uintptr_t address, size_t size, long nr,
                    const long a[6])
 {
@@ -272,14 +276,14 @@ long shared_mmap_at(struct space_slot *self, const long a[6])
                               : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-long shared_shmat_at(struct space_slot *self, size_t size, const long a[6])
+static long shared_shmat_at(struct space_slot *self, size_t size, const long a[6])
 {
     return process_in_space() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
                               : raw(__NR_shmat, a[0], a[1], a[2]);
 }
 
-/* Whether these pages of the entry have that protection: unless it is the task's own they have
- * what they were mapped with. */
+/* Whether these pages of the entry have that protection. Unless the entry is the task's own, they
+ * have the one that they were mapped with. */
 static int has_protection(int index, const long a[6])
 {
     const struct space *space = space_registry();
@@ -300,28 +304,28 @@ long shared_mprotect(struct space_slot *self, long nr, const long a[6])
     return change(self, (uintptr_t)a[0], (size_t)a[1], nr, a);
 }
 
-/* A mapping of the same object, as a rule in the task's own range. */
+/* Makes another mapping of the same object, usually in the task's own range. */
 static long duplicate(struct space_slot *self, const long a[6])
 {
     const long copy[6] = {a[0], 0, a[2], MREMAP_MAYMOVE | (a[3] & MREMAP_FIXED), a[4]};
     if (a[3] & MREMAP_FIXED)
         return raw(__NR_mremap, copy[0], copy[1], copy[2], copy[3], copy[4]);
-    long result = remap_into_range(self, copy);
+    long result = mremap_into_range(self, copy);
     return result == -EEXIST ? -ENOMEM : result;
 }
 
-/* The mapping of the task alone: the kernel moves it, and finds what is wrong with the call. Never
- * in place, where it might grow into what the next entry will be. */
+/* Moves a mapping that is the task's own; the kernel checks the call. It never grows in place,
+ * where it might reach into the next window. */
 static long move(struct space_slot *self, int index, const long a[6])
 {
     long result = a[3] & MREMAP_FIXED ? raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0)
-                                      : remap_into_range(self, a);
+                                      : mremap_into_range(self, a);
     if (!raw_failed(result))
         release_if_empty(self, index);
     return result == -EEXIST ? -ENOMEM : result;
 }
 
-/* NOT_SHARED: others use it too. */
+/* NOT_SHARED if others use it, too. */
 static long move_if_own(struct space_slot *self, const long a[6])
 {
     uint64_t signals = member_lock(self);
@@ -354,5 +358,88 @@ long shared_mremap(struct space_slot *self, const long a[6])
     result = duplicate(self, a);
     if (!raw_failed(result) && old_size && !(a[3] & MREMAP_DONTUNMAP))
         shared_munmap(self, a);
+    return result;
+}
+
+/* ---- shmat, shmdt, shmctl ---- */
+
+/* shmat in the task's range: the address, or -errno. */
+static long attach_in_range(struct space_slot *self, size_t size, size_t align, const long a[6])
+{
+    for (int tries = 0; tries < AREA_TRIES; tries++) {
+        uintptr_t start = area_claim(self, AREA_MAPPINGS, size, align);
+        if (!start)
+            break;
+        long result = raw(__NR_shmat, a[0], start, a[2]);
+        if (!raw_failed(result)) {
+            area_record_segment(self, start, size);
+            return result;
+        }
+        /* EINVAL: something is mapped there, or the address is not aligned. */
+        if (result != -EINVAL || area_is_free(start, size)) {
+            area_release(self, start, size);
+            return result;
+        }
+        area_mark_conflict(self, start, size, tries);
+    }
+    return -ENOMEM;
+}
+
+static void record_attachment(struct space_slot *self, uintptr_t start, size_t size)
+{
+    if (in_range(self, start, size)) {
+        area_mark_used(self, start, size);
+        area_record_segment(self, start, size);
+    } else {
+        out_of_range_add(self, start, size);
+    }
+}
+
+long interpose_shmat(struct space_slot *self, long nr, const long a[6])
+{
+    (void)nr;
+    struct shmid_ds segment;
+    int is_known = raw(__NR_shmctl, a[0], IPC_STAT, &segment) == 0;
+    size_t size = is_known ? page_ceiling(segment.shm_segsz) : 0;
+    long result = a[1] == 0 && is_known ? shared_shmat(self, a[0], a[2], &segment) : NOT_SHARED;
+    if (result != NOT_SHARED)
+        return result;
+    if (shared_windows_contain((uintptr_t)a[1]))
+        return shared_shmat_at(self, size, a);
+    result = -ENOMEM;
+    /* The kernel refuses SHM_REMAP without an address. With one of ours it would replace a mapping.
+     */
+    if (a[1] == 0 && is_known && !(a[2] & SHM_REMAP))
+        result = attach_in_range(self, size, ARCH_PAGE, a);
+    if (result == -EINVAL && !(a[2] & SHM_REMAP)) /* of huge pages */
+        result = attach_in_range(self, round_up(size, ARCH_HUGE_PAGE), ARCH_HUGE_PAGE, a);
+    if (!raw_failed(result))
+        return result;
+    result = raw(__NR_shmat, a[0], a[1], a[2]);
+    if (!raw_failed(result) && is_known)
+        record_attachment(self, (uintptr_t)result, size);
+    return result;
+}
+
+long interpose_shmdt(struct space_slot *self, long nr, const long a[6])
+{
+    uintptr_t address = (uintptr_t)a[0];
+    (void)nr;
+    if (shared_windows_contain(address))
+        return shared_shmdt(self, address);
+    if (!in_range(self, address, ARCH_PAGE))
+        return out_of_range_shmdt(self, address);
+    long result = raw(__NR_shmdt, address);
+    if (result == 0)
+        area_forget_segment(self, address);
+    return result;
+}
+
+long interpose_shmctl(struct space_slot *self, long nr, const long a[6])
+{
+    (void)self;
+    long result = raw(nr, a[0], a[1], a[2]);
+    if (result == 0 && a[1] == IPC_STAT)
+        count_shared_attachments((struct shmid_ds *)a[2], a[0]);
     return result;
 }

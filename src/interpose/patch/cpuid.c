@@ -1,15 +1,14 @@
-/* src/interpose/patch/cpuid.c: answer a dynamic linker's cpuid instructions from a table.
+/* src/interpose/patch/cpuid.c: answers a dynamic linker's cpuid instructions from a table.
  *
- * Each ld.so executes cpuid some 25 times. On a virtual machine each one traps to the hypervisor, 2
- * to 70 us: more than half of the start of a small program. The answers that ld.so uses are the
+ * Each ld.so executes cpuid about 25 times. On a virtual machine each one traps to the hypervisor,
+ * 2 to 70 us: more than half of the start of a small program. The results that ld.so uses are the
  * same on all CPUs that a process may run on, so the first task of a space executes the instruction
- * and the others read its answer. Programs and other libraries are not patched. */
-#include "interpose/patch/cpuid.h"
+ * and the others read its result. Programs and other libraries are not patched. */
+#include "interpose/patch/patch.h"
 
 #include "arch/code/patch.h"
-#include "interpose/patch/patch_sites.h"
 
-static void ask_cpu(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+static void execute_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 {
     __asm__ volatile("cpuid"
                      : "=a"(answer[0]), "=b"(answer[1]), "=c"(answer[2]), "=d"(answer[3])
@@ -18,7 +17,7 @@ static void ask_cpu(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 
 /* An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap. READY, stored
  * with release, pairs with the readers' acquire. */
-static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
+static void look_up(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
 {
     struct space *space = space_registry();
     for (unsigned i = 0; i < SPACE_CPUIDS; i++) {
@@ -34,14 +33,14 @@ static void find_answer(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
             continue;
         entry->leaf = leaf;
         entry->subleaf = subleaf;
-        ask_cpu(leaf, subleaf, entry->answer);
+        execute_cpuid(leaf, subleaf, entry->answer);
         for (unsigned w = 0; w < 4; w++)
             answer[w] = entry->answer[w];
         atomic_store_explicit(&entry->state, FILE_READY, memory_order_release);
         return;
     }
     counter_add(&space->overflows.cpuids, 1);
-    ask_cpu(leaf, subleaf, answer);
+    execute_cpuid(leaf, subleaf, answer);
 }
 
 void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
@@ -55,7 +54,7 @@ void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
         subleaf = 0; /* a constant leaf without a subleaf has none */
     else
         subleaf = (uint32_t)registers[1];
-    find_answer(leaf, subleaf, answer);
+    look_up(leaf, subleaf, answer);
     registers[0] = answer[0];
     registers[3] = answer[1];
     registers[1] = answer[2];

@@ -1,4 +1,4 @@
-/* src/interpose/patch/patch.c: turn a file's patch sites into jumps to the task's trampolines. */
+/* src/interpose/patch/patch.c: turns a file's patch sites into jumps to the task's trampolines. */
 #include "interpose/patch/patch.h"
 
 #include <elf.h>
@@ -13,21 +13,17 @@
 #include "base/raw.h"
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
-#include "interpose/patch/cpuid.h"
-#include "interpose/patch/patch_sites.h"
-#include "interpose/pointers.h"
-#include "interpose/signals.h"
 
-/* A program may have any number of patch sites. It gets half of a task's trampolines; the rest is
- * for its libc, without which no memory call would be interposed. */
-enum { PROGRAM_CALLS = ARCH_PATCHED_SYSCALLS_MAX / 2 };
+/* A program may have any number of patch sites, so it gets at most half of a task's trampolines.
+ * The rest is reserved for its libc, without which no memory call would be interposed. */
+enum { PROGRAM_TRAMPOLINES = ARCH_PATCHED_SYSCALLS_MAX / 2 };
 
-/* The index of an unused trampoline below `most`, or -1. */
-static int claim_trampoline(struct space_interpose *interpose, uint32_t most)
+/* The index of an unused trampoline below `limit`, or -1. */
+static int claim_trampoline(struct space_interpose *interpose, uint32_t limit)
 {
     uint32_t index = atomic_load_explicit(&interpose->trampoline_count, memory_order_relaxed);
     do
-        if (index >= most)
+        if (index >= limit)
             return -1;
     while (!atomic_compare_exchange_weak_explicit(&interpose->trampoline_count, &index, index + 1,
                                                   memory_order_relaxed, memory_order_relaxed));
@@ -43,8 +39,8 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
         cpuid_patch(self, code + found->at);
         return;
     }
-    int index = claim_trampoline(&self->interpose,
-                                 kind == CODE_PROGRAM ? PROGRAM_CALLS : ARCH_PATCHED_SYSCALLS_MAX);
+    int index = claim_trampoline(
+        &self->interpose, kind == CODE_PROGRAM ? PROGRAM_TRAMPOLINES : ARCH_PATCHED_SYSCALLS_MAX);
     if (index < 0) {
         counter_add(&space_registry()->overflows.patch_sites, 1);
         return;
@@ -59,21 +55,21 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
                        arch_syscall_trampoline(self->interpose.trampolines, (unsigned)index));
 }
 
-/* Whether a patch site is patched in this kind of code and task: the list of a file's patch sites
- * is cached for all of them. */
-static int is_wanted(const struct space_slot *self, const struct space_patch_site *site,
-                     enum interpose_code kind)
+/* Whether a site is patched in this kind of code and task. The cached list of a file has the sites
+ * for all kinds. */
+static int is_patched_in(const struct space_slot *self, const struct space_patch_site *site,
+                         enum interpose_code kind)
 {
     static const unsigned in_code[] = {
         [CODE_LDSO] = IN_LDSO, [CODE_LIBC] = IN_LIBC, [CODE_PROGRAM] = IN_PROGRAM};
-    unsigned here = in_code[kind];
+    unsigned where = in_code[kind];
     if (kind == CODE_LDSO && space_is_thread(self))
-        here |= IN_LDSO_OF_THREAD;
+        where |= IN_LDSO_OF_THREAD;
     return site->nr == SPACE_PATCH_SITE_CPUID ? kind == CODE_LDSO
-                                              : (interposed_where(site->nr) & here) != 0;
+                                              : (interposed_where(site->nr) & where) != 0;
 }
 
-/* For a CPU that changes memory by one instruction: where that is a load and a store, the page's
+/* An atomic read-modify-write is a write to the page. On a CPU where it is a load and a store, the
  * first access would be the load. */
 static void touch_for_writing(uintptr_t address)
 {
@@ -81,18 +77,18 @@ static void touch_for_writing(uintptr_t address)
     __atomic_fetch_or((unsigned char *)(address + ARCH_PATCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
 }
 
-/* The patch sites of the code that are patched in this task. Whether all of the code was read. */
-static int find_wanted(const struct space_slot *self, uintptr_t code, size_t size, int fd,
-                       long offset, enum interpose_code kind, struct patch_sites *list)
+/* Finds the sites that are patched in this task. Returns whether all of the code was read. */
+static int find_sites(const struct space_slot *self, uintptr_t code, size_t size, int fd,
+                      long offset, enum interpose_code kind, struct patch_sites *list)
 {
     int was_read = patch_sites_find(code, size, fd, offset, kind == CODE_LDSO, list);
     if (list->left_out)
         counter_add(&space_registry()->overflows.patch_sites, list->left_out);
-    uint16_t wanted = 0;
+    uint16_t kept = 0;
     for (uint16_t i = 0; i < list->count; i++)
-        if (is_wanted(self, &list->items[i], kind))
-            list->items[wanted++] = list->items[i];
-    list->count = wanted;
+        if (is_patched_in(self, &list->items[i], kind))
+            list->items[kept++] = list->items[i];
+    list->count = kept;
     return was_read;
 }
 
@@ -107,7 +103,7 @@ void interpose_patch_writable(struct space_slot *self, uintptr_t code, size_t si
                               long offset, enum interpose_code kind)
 {
     struct patch_sites list;
-    find_wanted(self, code, size, fd, offset, kind, &list);
+    find_sites(self, code, size, fd, offset, kind, &list);
     patch_all(self, code, &list, kind);
 }
 
@@ -116,9 +112,9 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
 {
     struct patch_sites list;
     uintptr_t low = UINTPTR_MAX, high = 0;
-    /* The search has mapped every page of the program, most of which it never executes. None has
+    /* The search has mapped every page of the program, which will execute few of them. No page has
      * been written to yet. */
-    if (find_wanted(self, code, size, fd, offset, kind, &list) && kind == CODE_PROGRAM)
+    if (find_sites(self, code, size, fd, offset, kind, &list) && kind == CODE_PROGRAM)
         raw(__NR_madvise, code, size, MADV_DONTNEED);
     for (uint16_t i = 0; i < list.count; i++) {
         uintptr_t at = code + list.items[i].at;
@@ -127,15 +123,15 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
     }
     if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
         return;
-    /* Write before reading: a page whose first access is a write is copied at once. If the first is
-     * a read, the file's page is mapped and later replaced, which interrupts every CPU that runs
-     * the space. */
+    /* Write before reading: a page whose first access is a write is copied at once. After a read
+     * the file's page is mapped and later replaced, which interrupts every CPU that runs the space.
+     */
     for (uint16_t i = 0; ARCH_PATCH_READS && i < list.count; i++)
         touch_for_writing(code + list.items[i].at);
     patch_all(self, code, &list, kind);
     if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_EXEC) == 0)
         return;
-    /* What was written to may not be executed (PR_SET_MDWE, SELinux): the file's code again. */
+    /* PR_SET_MDWE or SELinux forbids to execute written pages: maps the file's code again. */
     raw(__NR_mmap, low, high - low, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
         offset + (long)(low - code));
     counter_add(&space_registry()->overflows.patch_sites, list.count);
@@ -160,14 +156,15 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
         interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
 }
 
-/* 0, or nonzero: behind the end of the file there is nothing to be read. */
+/* 0, or nonzero behind the end of the file, where nothing can be read. */
 static int read_image(struct space_slot *self, void *to, uintptr_t from, size_t size)
 {
     return interpose_can_recover(self) ? arch_guarded_copy(to, (const void *)from, size) != 0
                                        : interpose_copy_from_user(to, (const void *)from, size);
 }
 
-/* The size of an ELF file's segment at offset 0 if it is code, else 0. The file may be any. */
+/* The size of an ELF file's segment at offset 0 if that is code, else 0. The file may be of any
+ * kind. */
 static size_t leading_code(struct space_slot *self, uintptr_t image, size_t size)
 {
     Elf64_Ehdr header;
@@ -180,7 +177,7 @@ static size_t leading_code(struct space_slot *self, uintptr_t image, size_t size
         if (at + sizeof(segment) > size ||
             read_image(self, &segment, image + at, sizeof(segment)) != 0)
             return 0;
-        if (segment.p_type == PT_LOAD) /* the first: they are in order */
+        if (segment.p_type == PT_LOAD) /* the first: segments ascend */
             return segment.p_offset == 0 && (segment.p_flags & PF_X) && segment.p_filesz <= size
                        ? segment.p_filesz
                        : 0;

@@ -1,13 +1,10 @@
-/* src/interpose/patch/patch_sites.c: see patch_sites.h. The list is cached in the registry under
- * the file's identity. */
-#include "interpose/patch/patch_sites.h"
-
+/* src/interpose/patch/patch_sites.c: which patch sites a file has. The list is cached in the
+ * registry under the file's identity. */
 #include <sys/stat.h>
 
 #include "arch/code/patch.h"
 #include "base/raw.h"
 #include "interpose/calls.h"
-#include "interpose/patch/cpuid.h"
 #include "interpose/patch/patch.h"
 
 static void search_calls(const unsigned char *code, size_t size, int is_loader,
@@ -31,8 +28,8 @@ static void search_calls(const unsigned char *code, size_t size, int is_loader,
     }
 }
 
-/* Takes those off the list that must not be patched. */
-static void reject_unsafe(const unsigned char *code, size_t size, struct patch_sites *list)
+/* Removes the sites that must not be patched. */
+static void remove_unsafe(const unsigned char *code, size_t size, struct patch_sites *list)
 {
     struct arch_span spans[SPACE_FILE_PATCH_SITES];
     uint16_t kept = 0;
@@ -48,33 +45,32 @@ static void reject_unsafe(const unsigned char *code, size_t size, struct patch_s
     list->count = kept;
 }
 
-/* What a list was searched in. */
-struct searched {
+/* The cache key of a list of patch sites. */
+struct cache_key {
     struct file_identity identity;
     uint64_t offset, length, is_loader;
 };
 
-static int is_of(const struct space_file *file, const struct searched *searched)
+static int has_key(const struct space_file *file, const struct cache_key *key)
 {
-    return file_is_unchanged(&file->identity, &searched->identity) &&
-           file->offset == searched->offset && file->length == searched->length &&
-           file->is_loader == searched->is_loader;
+    return file_is_unchanged(&file->identity, &key->identity) && file->offset == key->offset &&
+           file->length == key->length && file->is_loader == key->is_loader;
 }
 
 /* Caches a list. An entry has one writer, who moves it from EMPTY to FILLING by compare-and-swap.
  * READY, stored with release, pairs with the readers' acquire. */
-static void remember(struct space *space, const struct searched *searched,
-                     const struct patch_sites *list)
+static void cache_store(struct space *space, const struct cache_key *key,
+                        const struct patch_sites *list)
 {
     for (unsigned i = 0; i < SPACE_FILES; i++) {
         struct space_file *file = &space->files[i];
         uint32_t expected = FILE_EMPTY;
         if (!atomic_compare_exchange_strong(&file->state, &expected, FILE_FILLING))
             continue;
-        file->identity = searched->identity;
-        file->offset = searched->offset;
-        file->length = searched->length;
-        file->is_loader = searched->is_loader;
+        file->identity = key->identity;
+        file->offset = key->offset;
+        file->length = key->length;
+        file->is_loader = key->is_loader;
         file->count = list->count;
         file->left_out = list->left_out;
         for (uint32_t s = 0; s < list->count; s++)
@@ -85,15 +81,15 @@ static void remember(struct space *space, const struct searched *searched,
     counter_add(&space->overflows.files, 1);
 }
 
-/* The list of what was searched before: whether there is one. */
-static int recall(struct space *space, const struct searched *searched, struct patch_sites *list)
+/* Whether the cache has a list for the key. */
+static int cache_find(struct space *space, const struct cache_key *key, struct patch_sites *list)
 {
     for (unsigned i = 0; i < SPACE_FILES; i++) {
         struct space_file *file = &space->files[i];
         uint32_t state = atomic_load_explicit(&file->state, memory_order_acquire);
         if (state == FILE_EMPTY)
             return 0;
-        if (state != FILE_READY || !is_of(file, searched))
+        if (state != FILE_READY || !has_key(file, key))
             continue;
         list->count = file->count;
         list->left_out = file->left_out;
@@ -108,19 +104,19 @@ int patch_sites_find(uintptr_t code, size_t size, int fd, long offset, int is_lo
                      struct patch_sites *list)
 {
     struct space *space = space_registry();
-    struct searched searched = {
+    struct cache_key key = {
         .offset = (uint64_t)offset, .length = size, .is_loader = (uint64_t)is_loader};
     struct stat status;
     int is_file = fd >= 0 && raw(__NR_fstat, fd, &status) == 0;
     if (is_file)
-        searched.identity = file_identity_of(&status);
-    if (is_file && recall(space, &searched, list))
+        key.identity = file_identity_of(&status);
+    if (is_file && cache_find(space, &key, list))
         return 0;
     search_calls((const unsigned char *)code, size, is_loader, list);
-    reject_unsafe((const unsigned char *)code, size, list);
+    remove_unsafe((const unsigned char *)code, size, list);
     if (ARCH_HAS_CPUID && is_loader)
         cpuid_search((const unsigned char *)code, size, list);
-    if (is_file && searched.identity.is_settled)
-        remember(space, &searched, list);
+    if (is_file && key.identity.is_settled)
+        cache_store(space, &key, list);
     return 1;
 }

@@ -15,34 +15,33 @@
 
 struct group *group_ref(struct group *group)
 {
-    atomic_fetch_add_explicit(&group->users, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&group->refs, 1, memory_order_relaxed);
     return group;
 }
 
 void group_unref(struct group *group)
 {
-    if (group && atomic_fetch_sub_explicit(&group->users, 1, memory_order_acq_rel) == 1)
+    if (group && atomic_fetch_sub_explicit(&group->refs, 1, memory_order_acq_rel) == 1)
         free(group);
 }
 
-/* The table has two sets of records, used alternately. A rank that is already in the next gather
- * writes into the other set, and none can be two gathers ahead, since a gather ends only when all
- * ranks have arrived. */
-
-struct agreement_table { /* shared.h */
+/* In a shared block. It has two sets of records, used alternately: a rank that is already in the
+ * next call writes to the other set, and no rank is two calls ahead, because a call ends only when
+ * all ranks have arrived. */
+struct agreement_table {
     struct barrier barrier;
     int is_oversubscribed; /* written by rank 0 before the others get the table's address */
     _Alignas(SHARED_BLOCK_ALIGN) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
 };
 
-struct identity { /* what a rank tells the others about itself, once per communicator */
+struct identity { /* exchanged once per communicator */
     uint64_t created_ns, boot;
-    int32_t root_pid, id; /* id -1: not in a space */
-    uint64_t pids; /* inode of the PID namespace: where it differs, pids name other processes */
+    int32_t root_pid, id;   /* id -1: not in a space */
+    uint64_t pid_namespace; /* its inode: pids of another namespace name other processes */
     int32_t pid;
 };
 
-static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by whoever is first */
+static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by the first thread */
 
 static void free_agreement(struct agreement *agreement)
 {
@@ -70,7 +69,7 @@ static int delete_agreement(MPI_Comm comm, int key, void *value, void *extra)
 /* Distinguishes machines on which the same root pid created a space at the same time since boot. */
 static uint64_t hash_boot(void)
 {
-    static _Atomic uint64_t known; /* all threads find the same; 0: not yet */
+    static _Atomic uint64_t known; /* the same for all threads; 0: not yet */
     char text[64] = "";
     if (known)
         return known;
@@ -87,17 +86,19 @@ static uint64_t hash_boot(void)
 /* The inode of this process's PID namespace, in which it stays; 0: unknown. */
 static uint64_t pid_namespace(void)
 {
-    static _Atomic uint64_t known; /* all threads find the same; 0: not yet */
-    struct stat pids;
-    if (!known && stat("/proc/self/ns/pid", &pids) == 0)
-        known = pids.st_ino;
+    static _Atomic uint64_t known; /* the same for all threads; 0: not yet */
+    struct stat status;
+    if (!known && stat("/proc/self/ns/pid", &status) == 0)
+        known = status.st_ino;
     return known;
 }
 
 static struct identity identity_of_self(void)
 {
-    struct identity self = {
-        .id = onespace_self(), .boot = hash_boot(), .pids = pid_namespace(), .pid = getpid()};
+    struct identity self = {.id = onespace_self(),
+                            .boot = hash_boot(),
+                            .pid_namespace = pid_namespace(),
+                            .pid = getpid()};
     if (self.id < 0 || hold_enable() < 0) {
         self.id = -1;
         return self;
@@ -108,10 +109,10 @@ static struct identity identity_of_self(void)
     return self;
 }
 
-static int is_same_space(const struct identity *one, const struct identity *other)
+static int is_same_space(const struct identity *a, const struct identity *b)
 {
-    return one->id >= 0 && other->id >= 0 && one->created_ns == other->created_ns &&
-           one->boot == other->boot && one->root_pid == other->root_pid;
+    return a->id >= 0 && b->id >= 0 && a->created_ns == b->created_ns && a->boot == b->boot &&
+           a->root_pid == b->root_pid;
 }
 
 static int identify(struct agreement *agreement)
@@ -123,19 +124,21 @@ static int identify(struct agreement *agreement)
         return MPI_ERR_NO_MEM;
     int result = pmpi()->Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE,
                                    agreement->comm);
-    int together = 0;
+    int in_space = 0;
     for (int i = 0; i < group->ranks; i++) {
         group->members[i] = is_same_space(&all[i], &self) ? all[i].id : -1;
-        together += group_in_space(group, i);
-        group->pids[i] =
-            self.pids && all[i].pids == self.pids && all[i].boot == self.boot ? all[i].pid : 0;
+        in_space += group_in_space(group, i);
+        group->pids[i] = self.pid_namespace && all[i].pid_namespace == self.pid_namespace &&
+                                 all[i].boot == self.boot
+                             ? all[i].pid
+                             : 0;
     }
-    group->is_one_space = result == MPI_SUCCESS && (group->ranks == 1 || together == group->ranks);
+    group->is_one_space = result == MPI_SUCCESS && (group->ranks == 1 || in_space == group->ranks);
     free(all);
     return result;
 }
 
-/* Ranks may be bound anew at any time, so answers of several ranks may differ. */
+/* Ranks may be bound to other CPUs at any time, so the ranks may get different answers. */
 static int is_oversubscribed(const struct group *group)
 {
     struct cpu_demand demand = {0};
@@ -147,7 +150,7 @@ static int is_oversubscribed(const struct group *group)
     return cpu_demand_exceeds_cpus(&demand);
 }
 
-/* Rank 0 allocates the table. If it cannot, or another rank cannot hold its memory, all go through
+/* Rank 0 allocates the table. If it cannot, or another rank cannot hold its memory, all ranks use
  * MPI. */
 static int share_table(struct agreement *agreement)
 {
@@ -188,7 +191,7 @@ static struct agreement *new_agreement(MPI_Comm comm)
         free(agreement);
         return NULL;
     }
-    (void)progress_enable(); /* without it waiting works, but MPI makes no progress meanwhile */
+    (void)progress_enable(); /* if it fails, MPI makes no progress during waits */
     agreement->comm = comm;
     agreement->group = calloc(1, sizeof(struct group) + 2 * (size_t)ranks * sizeof(int));
     agreement->records = malloc((size_t)ranks * AGREEMENT_RECORD_MAX);
@@ -202,11 +205,11 @@ static struct agreement *new_agreement(MPI_Comm comm)
     agreement->group->rank = rank;
     agreement->group->pids = &agreement->group->members[ranks];
     agreement->group->ranks = ranks;
-    atomic_init(&agreement->group->users, 1);
+    atomic_init(&agreement->group->refs, 1);
     return agreement;
 }
 
-/* A rank that is out of memory here fails alone: it has no means yet to tell the others. */
+/* A rank that is out of memory here fails alone: it cannot tell the other ranks yet. */
 static struct agreement *begin_agreement(MPI_Comm comm, int *error)
 {
     int is_inter = 0;
@@ -223,7 +226,7 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
         *error = share_table(agreement);
     if (!agreement->table)
         agreement->group->is_oversubscribed = is_oversubscribed(agreement->group);
-    agreement->group->spins = wait_spin_limit(agreement->group->is_oversubscribed);
+    agreement->group->spin_limit = wait_spin_limit(agreement->group->is_oversubscribed);
     if (*error == MPI_SUCCESS)
         *error = pmpi()->Comm_set_attr(comm, keyval, agreement);
     if (*error != MPI_SUCCESS) {
@@ -233,7 +236,7 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
     return agreement;
 }
 
-/* NULL without an error: there is none yet. */
+/* NULL without an error: the communicator has none yet. */
 static struct agreement *find_agreement(MPI_Comm comm, int *error)
 {
     struct agreement *found = NULL;
@@ -247,7 +250,7 @@ static struct agreement *find_agreement(MPI_Comm comm, int *error)
 /* Programs that use sessions have no MPI_COMM_WORLD, and spawn no processes. */
 static int is_within_world(MPI_Comm comm)
 {
-    int has_world = 0, strangers = 0;
+    int has_world = 0, outsiders = 0;
     MPI_Group world, members, outside;
     if (pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return 1;
@@ -259,15 +262,15 @@ static int is_within_world(MPI_Comm comm)
     }
     int result = pmpi()->Group_difference(members, world, &outside);
     if (result == MPI_SUCCESS)
-        result = pmpi()->Group_size(outside, &strangers);
-    if (result == MPI_SUCCESS && strangers) /* without ranks it may be MPI_GROUP_EMPTY */
+        result = pmpi()->Group_size(outside, &outsiders);
+    if (result == MPI_SUCCESS && outsiders) /* an empty group may be MPI_GROUP_EMPTY */
         pmpi()->Group_free(&outside);
     pmpi()->Group_free(&members);
     pmpi()->Group_free(&world);
-    return result == MPI_SUCCESS && !strangers;
+    return result == MPI_SUCCESS && !outsiders;
 }
 
-static int user_says_all(void)
+static int layer_is_on_all_ranks(void)
 {
     const char *value = getenv("ONESPACE_MPI_LAYER");
     return value && strcmp(value, "all") == 0;
@@ -280,7 +283,7 @@ int agreement_is_possible(MPI_Comm comm)
         return 1;
     if (pmpi()->Comm_size(comm, &ranks) == MPI_SUCCESS && ranks == 1)
         return 1;
-    return user_says_all() || (!job_has_ranks_without_layer() && is_within_world(comm));
+    return layer_is_on_all_ranks() || (!job_has_ranks_without_layer() && is_within_world(comm));
 }
 
 struct agreement *agreement_get(MPI_Comm comm, int *error)
@@ -292,48 +295,43 @@ struct agreement *agreement_get(MPI_Comm comm, int *error)
     return found ? found : begin_agreement(comm, error);
 }
 
-int agreement_allgather(struct agreement *agreement, const void *mine, size_t size,
-                        const void **all)
+int agreement_allgather(struct agreement *agreement, const void *record, size_t size,
+                        const void **records)
 {
     struct group *group = agreement->group;
     struct agreement_table *table = agreement->table;
     if (!table) {
-        *all = agreement->records;
+        *records = agreement->records;
         if (group->ranks == 1) {
-            memcpy(agreement->records, mine, size);
+            memcpy(agreement->records, record, size);
             return MPI_SUCCESS;
         }
-        return pmpi()->Allgather(mine, (int)size, MPI_BYTE, agreement->records, (int)size, MPI_BYTE,
-                                 agreement->comm);
+        return pmpi()->Allgather(record, (int)size, MPI_BYTE, agreement->records, (int)size,
+                                 MPI_BYTE, agreement->comm);
     }
-    unsigned char *records =
-        table->records + (agreement->gathers++ % 2) * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
+    unsigned char *set = table->records + (agreement->allgathers++ % 2) * (size_t)group->ranks *
+                                                  AGREEMENT_RECORD_MAX;
     struct wait wait = WAIT_INIT(group);
-    memcpy(records + (size_t)group->rank * size, mine, size);
-    *all = records;
+    memcpy(set + (size_t)group->rank * size, record, size);
+    *records = set;
     return barrier_await(&table->barrier, barrier_arrive(&table->barrier, group->ranks), &wait);
 }
 
 /* ---- Agreement that survives the death of a rank ---- */
 
-/* agreement of the ranks of a window, or of some of them, in which a dead
- * rank cannot seem to have taken part, and for which no rank waits for ever.
- *
- * MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
+/* MPI promises nothing once a rank has died. MPICH 4.0 over UCX's TCP then completes an allreduce
  * with success and with whatever was in memory, and a commit would seem complete. So every word
- * carries its rank and the number of the call, which no earlier word had, and all words are
- * checked. And MPI's blocking calls wait for a rank that has left by _exit, so that each wait here
- * is a loop that looks whether all ranks are alive.
- *
- * Begin and end are separate calls because ranks may free their windows in different orders. */
+ * carries its rank and the number of the call, which no earlier word had, and each rank checks all
+ * words. MPI's blocking calls wait forever for a rank that has left by _exit, so the wait is a loop
+ * that also checks that all ranks are alive. */
 
 struct agreement_word {
-    uint64_t call; /* from 1 on */
+    uint64_t call; /* its number; the first is 1 */
     int64_t rank, value;
 };
 
 enum {
-    SENT_MAX = 256 /* bytes of bcast_root0, behind the words */
+    BCAST_MAX_BYTES = 256 /* stored behind the words */
 };
 
 int agreement_comm_init(struct agreement_comm *ranks, const struct group *group, int rank,
@@ -344,7 +342,7 @@ int agreement_comm_init(struct agreement_comm *ranks, const struct group *group,
         .group = group,
         .rank = rank,
         .count = count,
-        .words = calloc(1, ((size_t)count + 1) * sizeof(struct agreement_word) + SENT_MAX),
+        .words = calloc(1, ((size_t)count + 1) * sizeof(struct agreement_word) + BCAST_MAX_BYTES),
         .pending = MPI_REQUEST_NULL,
     };
     return ranks->words ? 0 : -ENOMEM;
@@ -358,21 +356,21 @@ void agreement_comm_free(struct agreement_comm *ranks)
     ranks->words = NULL;
 }
 
-int allreduce_min_begin(struct agreement_comm *ranks, int64_t mine)
+int allreduce_min_begin(struct agreement_comm *ranks, int64_t value)
 {
     struct agreement_word *words = ranks->words, *own = words + ranks->count;
     if (!words)
         return -EIO;
     memset(words, 0, (size_t)ranks->count * sizeof(*words));
-    *own = (struct agreement_word){own->call + 1, ranks->rank, mine};
+    *own = (struct agreement_word){own->call + 1, ranks->rank, value};
     return pmpi()->Iallgather(own, sizeof(*own), MPI_BYTE, words, sizeof(*words), MPI_BYTE,
                               ranks->comm, &ranks->pending) == MPI_SUCCESS
                ? 0
                : -EIO;
 }
 
-/* 0 or -EIO; then MPI may still write into the words: they stay. */
-static int await_all(struct agreement_comm *ranks)
+/* 0 or -EIO. After an error the words are leaked, because MPI may still write to them. */
+static int await_pending(struct agreement_comm *ranks)
 {
     struct wait wait = WAIT_INIT(ranks->group);
     int is_done = 0, result = MPI_SUCCESS;
@@ -386,16 +384,16 @@ static int await_all(struct agreement_comm *ranks)
     return -EIO;
 }
 
-int allreduce_min_end(struct agreement_comm *ranks, int64_t *least)
+int allreduce_min_end(struct agreement_comm *ranks, int64_t *min)
 {
     const struct agreement_word *words = ranks->words, *own = words + ranks->count;
-    if (await_all(ranks) < 0)
+    if (await_pending(ranks) < 0)
         return -EIO;
-    *least = own->value;
+    *min = own->value;
     for (int i = 0; i < ranks->count; i++) {
         if (words[i].call != own->call || words[i].rank != i)
             return -EIO;
-        *least = words[i].value < *least ? words[i].value : *least;
+        *min = words[i].value < *min ? words[i].value : *min;
     }
     return 0;
 }
@@ -403,21 +401,21 @@ int allreduce_min_end(struct agreement_comm *ranks, int64_t *least)
 int bcast_root0(struct agreement_comm *ranks, void *data, size_t size)
 {
     struct agreement_word *words = ranks->words;
-    if (!words || size > SENT_MAX)
+    if (!words || size > BCAST_MAX_BYTES)
         return -EIO;
-    /* Not the caller's memory, into which MPI might still write when this rank has given up. */
-    void *sent = words + ranks->count + 1;
-    memcpy(sent, data, size);
-    if (pmpi()->Ibcast(sent, (int)size, MPI_BYTE, 0, ranks->comm, &ranks->pending) != MPI_SUCCESS)
+    /* Not the caller's memory: MPI might still write to it after this rank has stopped waiting. */
+    void *buffer = words + ranks->count + 1;
+    memcpy(buffer, data, size);
+    if (pmpi()->Ibcast(buffer, (int)size, MPI_BYTE, 0, ranks->comm, &ranks->pending) != MPI_SUCCESS)
         return -EIO;
-    if (await_all(ranks) < 0)
+    if (await_pending(ranks) < 0)
         return -EIO;
-    memcpy(data, sent, size);
+    memcpy(data, buffer, size);
     return 0;
 }
 
-int allreduce_min(struct agreement_comm *ranks, int64_t mine, int64_t *least)
+int allreduce_min(struct agreement_comm *ranks, int64_t value, int64_t *min)
 {
-    int result = allreduce_min_begin(ranks, mine);
-    return result == 0 ? allreduce_min_end(ranks, least) : result;
+    int result = allreduce_min_begin(ranks, value);
+    return result == 0 ? allreduce_min_end(ranks, min) : result;
 }

@@ -1,5 +1,11 @@
-/* src/mpi/group/group.h: the ranks of a communicator: who they are, how they wait for one another,
- * share memory, and agree. */
+/* src/mpi/group/group.h: the ranks of a communicator: which of them share this one's space and
+ * node, how they wait for one another, share memory, and agree.
+ *
+ *   task_flags.c     this process as a task, and the ranks of its job
+ *   shared_memory.c  memory of rank 0 that all ranks use; holds on the memory of other tasks
+ *   progress.c       progress of MPI while the layer waits
+ *   wait.c           the wait loop, and a barrier
+ *   agreement.c      who the ranks are; exchange of records and values */
 #ifndef ONESPACE_MPI_GROUP_GROUP_H
 #define ONESPACE_MPI_GROUP_GROUP_H
 
@@ -11,24 +17,20 @@
 
 /* ---- The ranks ---- */
 
-/* the ranks that use windows together. */
-
-/* The ranks of a communicator. Reference-counted, since windows outlive their communicator. */
+/* The ranks of a communicator. Reference-counted, because windows outlive their communicator. */
 struct group {
-    _Atomic uint32_t
-        users; /* references: any thread; dropping the last one (acquire-release) frees */
+    _Atomic uint32_t refs; /* any thread; dropping the last one (acquire-release) frees */
     int rank, ranks;
     int is_one_space;
     /* Whether the ranks on this node outnumber the CPUs that they may run on (cpus.h). In one space
      * all ranks have rank 0's answer. */
     int is_oversubscribed;
-    uint32_t spins; /* of a wait, before it yields the CPU (wait.c) */
-    int *pids;      /* by rank; 0: on another node or in another PID namespace */
-    int members[];  /* task ids by rank; -1: not in this rank's space. The pids follow. */
+    uint32_t spin_limit; /* rounds of a wait before it yields the CPU (wait.c) */
+    int *pids;           /* by rank; 0: on another node or in another PID namespace */
+    int members[];       /* task ids by rank; -1: not in this rank's space. The pids follow. */
 };
 
-/* Whether the rank is on this node. Symmetric: all ranks of a node get the same answer about one
- * another. */
+/* Whether the rank is on this node. All ranks of a node get the same answer about one another. */
 static inline int group_is_intra_node(const struct group *group, int rank)
 {
     return rank == group->rank || group->is_one_space || group->pids[rank];
@@ -45,25 +47,23 @@ void group_unref(struct group *group);
 
 /* ---- This process as a task, and the ranks of its job ---- */
 
-/* this process and its space. */
-
-/* Whether this process is a task of a space (or its root). */
+/* Whether this process is a task of a space, or its root. */
 int task_is_in_space(void);
 
-/* Whether this is a guarded task: what other ranks are to write to is then mapped MAP_SHARED. */
+/* Whether this is a guarded task. It maps MAP_SHARED the memory that other ranks write to. */
 int task_is_guarded(void);
 
-/* Whether --mpi-layer off was given: creating windows is left to the MPI library. */
+/* Whether --mpi-layer off was given: the MPI library creates all windows. */
 int task_mpi_layer_is_off(void);
 
-/* When a communicator's collective operations become the layer's. */
+/* When the layer starts to serve the collective operations of a communicator. */
 enum collectives_mode { COLLECTIVES_NEVER, COLLECTIVES_AT_ONCE, COLLECTIVES_AUTO };
 enum collectives_mode task_collectives_mode(void);
 
-/* Where a task counts the layer's collective operations; only if it wants them. */
+/* The word in which a task counts the layer's collective operations. Only if it has any. */
 _Atomic uint64_t *task_collectives_counter(void);
 
-/* Where a task is told that it has opened the library of a GPU; NULL: this process is not told. */
+/* The word that is set when the task opens a GPU's library; NULL: nothing sets one here. */
 const _Atomic uint32_t *task_gpu_flag(void);
 
 /* Whether some rank of the job on this node is known to lack the layer: it is a process, not a task
@@ -71,54 +71,48 @@ const _Atomic uint32_t *task_gpu_flag(void);
  */
 int job_has_ranks_without_layer(void);
 
-/* Whether all ranks of the job, so many, are tasks of this space that want that. All get the same
- * answer after MPI_Init. */
+/* Whether all `ranks` ranks of the job are tasks of this space with the layer's collective
+ * operations. All ranks get the same answer after MPI_Init. */
 int job_is_in_space(int ranks);
 
-/* ---- Holds on other tasks' memory ---- */
-
-/* keeps the memory of other tasks while this process uses windows in it.
+/* ---- Holds on other tasks' memory ----
  *
  * The memory of a rank that ends without freeing its windows must stay mapped: the other ranks
  * would fault. A hold lasts until it is released or this process ends. */
 
-/* Lets others hold this task; to be called before any of them tries. 0 or -errno. */
+/* Lets other tasks hold this one. Call it before any of them tries. 0 or -errno. */
 int hold_enable(void);
-/* Holds task `id`; calls nest. Nothing to do for the task itself. 0 or -errno. */
+/* Holds task `id`; calls nest. Does nothing for the task itself. 0 or -errno. */
 int hold_acquire(int id);
 void hold_release(int id);
 
-/* ---- Memory of rank 0 that all ranks use ---- */
-
-/* memory of rank 0 that other tasks use, too.
+/* ---- Memory of rank 0 that all ranks use ----
  *
- * No rank waits to free it: rank 0 retires a block, which is freed when the last of the others has
- * left. Their holds (hold.h) keep the memory while rank 0 itself ends. */
+ * Rank 0 frees a block without waiting: it retires the block, which is freed when the last of the
+ * other ranks has left it. Their holds keep the memory if rank 0 itself ends. */
 
-enum { SHARED_BLOCK_ALIGN = 128 }; /* what CPUs transfer at once: a pair of cache lines */
+enum { SHARED_BLOCK_ALIGN = 128 }; /* a pair of cache lines: the unit that CPUs transfer */
 
 /* Zeroed and aligned to SHARED_BLOCK_ALIGN, for the caller and `others` ranks; NULL: no memory. */
 void *shared_block_alloc(size_t size, int others);
-/* Called by one of the others: it will not touch the block again. */
+/* Called by each of the others after its last access to the block. */
 void shared_block_leave(void *block);
 /* Called by the owner; the others may still use the block. */
 void shared_block_retire(void *block);
 /* Called by the owner: frees a block whose address the others never got. */
 void shared_block_free(void *block);
 
-/* ---- Progress of MPI ---- */
-
-/* lets MPI make progress while the layer waits.
+/* ---- Progress of MPI ----
  *
- * MPI requires that a send to a rank proceeds while that rank blocks in any MPI call. The call that
- * makes progress in every library is MPI_Test on an incomplete request (MPI_Iprobe does not when
- * there is a message to find), so one such request is kept as long as anything may wait. */
+ * MPI requires that a send to a rank proceeds while that rank blocks in any MPI call. MPI_Test on
+ * an incomplete request makes progress in every library. (MPI_Iprobe does not when it finds a
+ * message.) So the layer keeps one incomplete request while any wait is possible. */
 
 /* Bracket all waits; calls are counted. MPI_SUCCESS or an error. */
 int progress_enable(void);
 void progress_disable(void);
 
-/* MPI_Finalize: no function of MPI is called from here on. */
+/* MPI_Finalize: the layer calls no MPI function after this. */
 void progress_finalize(void);
 
 /* One step of progress, by any thread that is inside an MPI call. Does nothing while another thread
@@ -130,21 +124,19 @@ int progress_step(void);
  * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
 int progress_until_idle(void);
 
-/* A generalised request: it completes by MPI_Grequest_complete, and its status is empty. */
+/* Starts a generalised request. MPI_Grequest_complete completes it; its status is empty. */
 int progress_grequest_start(MPI_Request *request);
 
 /* ---- Waiting ---- */
-
-/* waits for another rank in shared memory, while MPI makes progress. */
 
 /* One wait. Fill with WAIT_INIT. */
 struct wait {
     const struct group *group;
     uint32_t rounds;
-    uint64_t look_at; /* ns: when to check next that all ranks are alive; 0: not set yet */
-    uint64_t pause;   /* ns, from that check to the next one */
-    /* The others may be waiting for a device, whose kernel threads need this CPU. So the wait soon
-     * sleeps: yielding would give the CPU to ranks of this program only. */
+    uint64_t next_check_ns; /* time of the next check that all ranks are alive; 0: not set yet */
+    uint64_t check_interval_ns;
+    /* The other ranks may be waiting for a device, whose kernel threads need this CPU. So the wait
+     * soon sleeps: yielding would give the CPU only to ranks of this program. */
     int is_for_io;
 };
 #define WAIT_INIT(group_)                                                                          \
@@ -153,24 +145,21 @@ struct wait {
     }
 
 /* One round of a wait: spins, yields or sleeps. MPI_SUCCESS, or an error class after a message when
- * a rank of the group has ended: the wait might never end. */
+ * a rank of the group has ended, because the wait might never end. */
 int wait_round(struct wait *wait);
 
-/* How many rounds ranks spin before they yield: many when each can have a CPU, since yielding may
- * cost a time slice; few when the CPUs are oversubscribed. */
+/* How many rounds a wait spins before it yields: many when each rank can have a CPU, because
+ * yielding may cost a time slice; few when the CPUs are oversubscribed. */
 uint32_t wait_spin_limit(int is_oversubscribed);
 
 /* ---- Barrier ---- */
 
-/* a barrier of ranks that share memory. */
-
 /* In memory that all ranks share; zeroed memory is a valid barrier. */
 struct barrier {
-    _Atomic uint32_t
-        arrived; /* all ranks add; the last resets it before it opens the next generation */
-    _Atomic uint32_t generation; /* the last adds one (release); the others wait for it (acquire) */
-    /* Set by a rank that gave up, after which the count means nothing. Relaxed: a rank that does
-     * not see it yet gives up by itself. */
+    _Atomic uint32_t arrived;    /* all ranks add; the last resets it, then starts a generation */
+    _Atomic uint32_t generation; /* the last adds one (release); the others wait (acquire) */
+    /* Set by a rank that stopped waiting; from then on the count means nothing. Relaxed: a rank
+     * that does not see it yet stops by itself. */
     _Atomic uint32_t is_broken;
 };
 
@@ -179,71 +168,71 @@ struct barrier {
 uint32_t barrier_arrive(struct barrier *barrier, int ranks);
 int barrier_await(struct barrier *barrier, uint32_t ticket, struct wait *wait);
 
-/* ---- Agreement ---- */
-
-/* how the ranks of a communicator exchange what they have to agree on.
+/* ---- Agreement ----
  *
  * Set up once per communicator and kept as an attribute of it: which ranks share this one's space
- * and node and, when all are in one space (or there is only one rank), a table in shared memory
- * through which they exchange records without MPI. */
+ * and node and, if all are in one space, a table in shared memory through which they exchange
+ * records without MPI. */
 
-enum { AGREEMENT_RECORD_MAX = 64 };
+enum { AGREEMENT_RECORD_MAX = 64 }; /* bytes */
 
 struct agreement {
     struct group *group;
     MPI_Comm comm;
     struct agreement_table *table; /* in rank 0's memory; NULL: records go through MPI */
-    uint32_t gathers;              /* so far, by this rank */
-    unsigned char *records;        /* without a table: room for all records */
+    uint32_t allgathers;           /* calls of agreement_allgather by this rank */
+    unsigned char *records;        /* without a table: the records of all ranks */
 };
 
 /* Whether all ranks of comm have the layer, so that agreement_get can be called: a rank without it
- * would not answer. Decided by what each rank knows, which the others know, too:
+ * would not answer. The decision uses only what all ranks know:
  *
- *   an agreement exists, or comm has this rank only         1
- *   ONESPACE_MPI_LAYER=all, by which the user says so        1
+ *   an agreement exists, or comm has only this rank          1
+ *   ONESPACE_MPI_LAYER=all                                   1
  *   some rank of the job on this node lacks the layer        0
- *   comm has ranks that are not in MPI_COMM_WORLD: spawned   0
- *   or connected processes
- *   else                                                     1
+ *   comm has ranks outside MPI_COMM_WORLD (spawned or        0
+ *   connected processes)
+ *   otherwise                                                1
  *
- * Not known is whether ranks on other nodes are processes. */
+ * Whether ranks on other nodes are processes is unknown. */
 int agreement_is_possible(MPI_Comm comm);
 
 /* The agreement of comm's ranks. Collective; lives as long as the communicator. NULL with *error
- * set: out of memory, or MPI failed. NULL without an error: no communicator to create windows on,
+ * set: out of memory, or MPI failed. NULL without an error: windows cannot be created on comm,
  * which MPI itself will report. */
 struct agreement *agreement_get(MPI_Comm comm, int *error);
 
 /* Gives every rank the records of all, `size` bytes each (at most AGREEMENT_RECORD_MAX), in rank
- * order and valid until the next call. Collective; what a rank wrote before the call is visible to
- * those that return. MPI_SUCCESS or an error class, which may differ between ranks: a rank has
+ * order and valid until the next call. Collective. Writes of a rank before the call are visible to
+ * all ranks that return. MPI_SUCCESS or an error class, which may differ between ranks: a rank has
  * ended, or MPI failed. */
-int agreement_allgather(struct agreement *agreement, const void *mine, size_t size,
-                        const void **all);
+int agreement_allgather(struct agreement *agreement, const void *record, size_t size,
+                        const void **records);
 
-/* ---- Agreement over MPI that survives the death of a rank ---- */
-
-/* Ranks that agree with one another on values. */
+/* ---- Agreement that survives the death of a rank ----
+ *
+ * For the ranks of a window, or for some of them. It never takes a dead rank's contribution for a
+ * live one's, and no rank waits forever. */
 struct agreement_comm {
-    MPI_Comm comm;                /* of these ranks, for collective calls */
-    const struct group *group;    /* the window's, whose ranks have to be alive; NULL: not begun */
-    int rank, count;              /* in comm */
+    MPI_Comm comm;             /* of these ranks */
+    const struct group *group; /* the window's, whose ranks must be alive; NULL: not initialised */
+    int rank, count;           /* in comm */
     struct agreement_word *words; /* NULL after a rank did not answer */
     MPI_Request pending;          /* of the words */
 };
 
-/* Local; the caller sets `comm`, which agreement_comm_free frees. 0 or -ENOMEM. */
+/* Local. The caller then sets `comm`, which agreement_comm_free frees. 0 or -ENOMEM. */
 int agreement_comm_init(struct agreement_comm *ranks, const struct group *group, int rank,
                         int count);
 void agreement_comm_free(struct agreement_comm *ranks);
-/* The least value of these ranks. Collective; 0, or -EIO when a rank did not answer. Also in two
- * steps: the first waits for no rank, and the second follows when it returned 0. */
-int allreduce_min(struct agreement_comm *ranks, int64_t mine, int64_t *least);
-int allreduce_min_begin(struct agreement_comm *ranks, int64_t mine);
-int allreduce_min_end(struct agreement_comm *ranks, int64_t *least);
-/* Sends up to 256 bytes of rank 0 to all. Collective; 0, or -EIO when a rank did not answer. A rank
- * that rank 0 did not reach may have other bytes: the ranks agree afterwards. */
+/* The minimum of all ranks' values. Collective; 0, or -EIO when a rank did not answer. */
+int allreduce_min(struct agreement_comm *ranks, int64_t value, int64_t *min);
+/* The same in two steps, because ranks may free their windows in different orders. The first waits
+ * for no rank; the second must follow if it returned 0. */
+int allreduce_min_begin(struct agreement_comm *ranks, int64_t value);
+int allreduce_min_end(struct agreement_comm *ranks, int64_t *min);
+/* Broadcasts up to 256 bytes from rank 0. Collective; 0, or -EIO when a rank did not answer. A rank
+ * that rank 0 did not reach may have other bytes: the ranks must agree afterwards. */
 int bcast_root0(struct agreement_comm *ranks, void *data, size_t size);
 
 #endif

@@ -9,16 +9,15 @@
 
 /* Orders progress_enable, _release and _end. Never held across a call of MPI. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned users;
-static int ended;
+static unsigned users; /* progress_enable minus progress_disable */
+static int is_finalized;
 
-/* Under `busy`, which is held while the request is tested: two threads must not test it at the same
- * time, and a request that is about to be completed must not be tested. */
+/* Guarded by `busy`, which is held while the request is tested: two threads must not test it at the
+ * same time, and a request that is about to be completed must not be tested. */
 static int exists;
-static MPI_Request never; /* incomplete; valid while `exists` */
+static MPI_Request incomplete; /* valid while `exists` */
 
-/* Any thread sets it (acquire) and clears it (release): what one thread wrote to the two variables
- * above is visible to the next. */
+/* A spin lock of any thread: set with acquire, cleared with release. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static int try_lock(void)
@@ -37,15 +36,15 @@ static void unlock(void)
     atomic_flag_clear_explicit(&busy, memory_order_release);
 }
 
-/* Takes the request out of use. 1: there was one, in *request, for the caller to complete. */
-static int retire(MPI_Request *request)
+/* Takes the request out of use. 1: the caller must complete *request. */
+static int withdraw(MPI_Request *request)
 {
     lock();
-    int was_there = exists;
-    *request = never;
+    int did_exist = exists;
+    *request = incomplete;
     exists = 0;
     unlock();
-    return was_there;
+    return did_exist;
 }
 
 static int query(void *extra, MPI_Status *status)
@@ -72,7 +71,7 @@ int progress_grequest_start(MPI_Request *request)
     return pmpi()->Grequest_start(query, free_nothing, cancel_nothing, NULL, request);
 }
 
-static void finish(MPI_Request request)
+static void complete(MPI_Request request)
 {
     pmpi()->Grequest_complete(request);
     pmpi()->Wait(&request, MPI_STATUS_IGNORE);
@@ -84,7 +83,7 @@ int progress_enable(void)
     pthread_mutex_lock(&mutex);
     users++;
     lock();
-    int is_needed = !exists && !ended;
+    int is_needed = !exists && !is_finalized;
     unlock();
     pthread_mutex_unlock(&mutex);
     if (!is_needed)
@@ -93,13 +92,13 @@ int progress_enable(void)
     if (result != MPI_SUCCESS)
         return result;
     lock();
-    int is_spare = exists; /* another thread was first */
-    if (!is_spare)
-        never = made;
+    int is_surplus = exists; /* another thread was first */
+    if (!is_surplus)
+        incomplete = made;
     exists = 1;
     unlock();
-    if (is_spare)
-        finish(made);
+    if (is_surplus)
+        complete(made);
     return MPI_SUCCESS;
 }
 
@@ -107,28 +106,28 @@ void progress_disable(void)
 {
     MPI_Request last;
     pthread_mutex_lock(&mutex);
-    int is_last = --users == 0 && retire(&last);
+    int is_last = --users == 0 && withdraw(&last);
     pthread_mutex_unlock(&mutex);
     if (is_last)
-        finish(last);
+        complete(last);
 }
 
 void progress_finalize(void)
 {
     MPI_Request last;
     pthread_mutex_lock(&mutex);
-    int is_there = retire(&last);
-    ended = 1;
+    int did_exist = withdraw(&last);
+    is_finalized = 1;
     pthread_mutex_unlock(&mutex);
-    if (is_there)
-        finish(last);
+    if (did_exist)
+        complete(last);
 }
 
-/* The caller has locked. */
+/* The caller holds `busy`. */
 static int step(void)
 {
     int flag;
-    MPI_Request request = never;
+    MPI_Request request = incomplete;
     return pmpi()->Test(&request, &flag, MPI_STATUS_IGNORE);
 }
 
@@ -141,16 +140,16 @@ int progress_step(void)
     return result;
 }
 
-/* A step receives at most two messages in MPICH, and no function says whether it has received any.
- * The duration tells: a step that finds nothing takes 10 to 40 ns, one that receives a message at
- * least two and a half times as long (measured with MPICH 4.0, Open MPI 4.1). Every eighth step of
- * Open MPI does more and takes longer, and a clock may advance by as much as a step takes, so steps
- * are compared by groups. A group that is long for another reason, such as cold caches, costs one
- * more. */
+/* A step receives at most two messages in MPICH, and no function says whether it has received any,
+ * but its duration does: a step that finds nothing takes 10 to 40 ns, one that receives a message
+ * at least two and a half times as long (measured with MPICH 4.0, Open MPI 4.1). Every eighth step
+ * of Open MPI takes longer, and the clock's resolution may be as coarse as a step, so steps are
+ * timed in groups. A group that takes long for another reason, such as cold caches, costs one more
+ * group. */
 enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8 };
 
-/* Ticks of a group that finds nothing: the smallest that was seen. Under `busy`, as `polls`, which
- * counts to CALIBRATION_POLLS. */
+/* The fewest ticks that a group has taken, and polls so far, up to CALIBRATION_POLLS. Guarded by
+ * `busy`. */
 static uint64_t idle_ticks = UINT64_MAX / 4;
 static unsigned polls;
 
@@ -170,7 +169,7 @@ static int step_until_idle(void)
         if (ticks <= idle_ticks + idle_ticks / 2)
             return MPI_SUCCESS;
     }
-    idle_ticks = ticks; /* the library has more to look at than before, or the CPU is slower */
+    idle_ticks = ticks; /* the library now polls more, or the CPU is slower */
     return MPI_SUCCESS;
 }
 

@@ -13,21 +13,21 @@
 
 /* ---- Shared blocks ---- */
 
-struct shared {                                         /* in front of the block */
+struct shared_block {                                   /* precedes the block */
     _Alignas(SHARED_BLOCK_ALIGN) _Atomic uint32_t left; /* the others add (release); the owner reads
                                                     (acquire) before it frees */
     uint32_t others;
-    struct shared *next; /* of the retired */
-    void *allocated;     /* what to free: it begins up to a line before */
-    size_t mapped;       /* its bytes, if it is to be unmapped instead */
+    struct shared_block *next; /* in `retired` */
+    void *allocation;          /* the address to free, or to unmap */
+    size_t mapped;             /* bytes to unmap; 0: the heap's */
 };
 
 static pthread_mutex_t retired_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct shared *retired;
+static struct shared_block *retired;
 
-static struct shared *head_of(void *block)
+static struct shared_block *head_of(void *block)
 {
-    return (struct shared *)block - 1;
+    return (struct shared_block *)block - 1;
 }
 
 /* Zeroed. */
@@ -41,41 +41,42 @@ static void *allocate(size_t size, size_t *mapped)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static void give_back(const struct shared *shared)
+static void release_block(const struct shared_block *shared)
 {
     if (shared->mapped)
-        munmap(shared->allocated, shared->mapped);
+        munmap(shared->allocation, shared->mapped);
     else
-        free(shared->allocated);
+        free(shared->allocation);
 }
 
-static void free_left(void)
+static void free_unused(void)
 {
     pthread_mutex_lock(&retired_mutex);
-    for (struct shared **at = &retired; *at;) {
-        struct shared *shared = *at;
+    for (struct shared_block **at = &retired; *at;) {
+        struct shared_block *shared = *at;
         if (atomic_load_explicit(&shared->left, memory_order_acquire) != shared->others) {
             at = &shared->next;
             continue;
         }
         *at = shared->next;
-        give_back(shared);
+        release_block(shared);
     }
     pthread_mutex_unlock(&retired_mutex);
 }
 
-/* calloc knows which memory is new, and so zero: each rank is the first to touch its part of it,
- * and what is not used takes no room. */
+/* calloc skips clearing fresh pages, so each rank is the first to touch its part of the block, and
+ * unused pages take no memory. */
 void *shared_block_alloc(size_t size, int others)
 {
-    free_left();
+    free_unused();
     size_t mapped;
-    void *allocated = allocate(sizeof(struct shared) + size + SHARED_BLOCK_ALIGN, &mapped);
+    void *allocated = allocate(sizeof(struct shared_block) + size + SHARED_BLOCK_ALIGN, &mapped);
     if (!allocated)
         return NULL;
-    struct shared *shared = (struct shared *)(((uintptr_t)allocated + SHARED_BLOCK_ALIGN - 1) &
-                                              -(uintptr_t)SHARED_BLOCK_ALIGN);
-    shared->allocated = allocated;
+    struct shared_block *shared =
+        (struct shared_block *)(((uintptr_t)allocated + SHARED_BLOCK_ALIGN - 1) &
+                                -(uintptr_t)SHARED_BLOCK_ALIGN);
+    shared->allocation = allocated;
     shared->mapped = mapped;
     shared->others = (uint32_t)others;
     return shared + 1;
@@ -88,24 +89,24 @@ void shared_block_leave(void *block)
 
 void shared_block_retire(void *block)
 {
-    struct shared *shared = head_of(block);
+    struct shared_block *shared = head_of(block);
     pthread_mutex_lock(&retired_mutex);
     shared->next = retired;
     retired = shared;
     pthread_mutex_unlock(&retired_mutex);
-    free_left();
+    free_unused();
 }
 
 void shared_block_free(void *block)
 {
     if (block)
-        give_back(head_of(block));
+        release_block(head_of(block));
 }
 
 /* ---- Holds ---- */
 
-/* One import per task, however many windows, since the space
- * counts imports in few bits. The mutex is held across calls of libonespace, never across MPI. */
+/* One import per task, whatever the number of windows: the space's import counter is narrow. The
+ * mutex is held across calls of libonespace, never across MPI. */
 
 #define EXPORT_NAME "onespace-mpi"
 enum { IMPORT_TIMEOUT_MS = 10000 };
@@ -122,7 +123,7 @@ static struct hold *holds;
 int hold_enable(void)
 {
     static int offered;
-    static _Atomic int is_done; /* set by any thread that has found it done; relaxed would do */
+    static _Atomic int is_done; /* set by any thread; relaxed would suffice */
     int result = is_done ? 0 : onespace_export(EXPORT_NAME, &offered, sizeof(offered));
     if (result == -EEXIST)
         result = 0;

@@ -29,7 +29,7 @@ int task_is_guarded(void)
     return (flags() & ONESPACE_SPAWN_GUARD) != 0;
 }
 
-/* With --mpi-layer off the agent still loads this library for functions with large counts that the
+/* Even with --mpi-layer off the agent loads this library, for functions with large counts that the
  * MPI library lacks. */
 int task_mpi_layer_is_off(void)
 {
@@ -49,9 +49,9 @@ _Atomic uint64_t *task_collectives_counter(void)
     return &own_slot()->stats.mpi_collectives;
 }
 
-/* Whether that rank of the job on this node is a task, or was one that has ended. A task that has
- * executed another program looks like one that has ended. If there is any, no ended task counts:
- * the answer must be the same before and after a rank ends. */
+/* Whether this rank of the job on this node is, or was, a task. A task that has executed another
+ * program looks like one that has ended. Once any has done so, no ended task counts, because the
+ * answer must be the same before and after a rank ends. */
 static int was_started(const struct space *space, int number)
 {
     int id = onespace_task(number);
@@ -63,13 +63,13 @@ static int was_started(const struct space *space, int number)
 const _Atomic uint32_t *task_gpu_flag(void)
 {
     const struct space_slot *slot = own_slot();
-    int is_told = slot && task_is_in_space() && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE);
-    return is_told ? &slot->interpose.gpu_library : NULL;
+    int has_flag = slot && task_is_in_space() && !(slot->flags & ONESPACE_SPAWN_NO_INTERPOSE);
+    return has_flag ? &slot->interpose.gpu_library : NULL;
 }
 
 int job_has_ranks_without_layer(void)
 {
-    static _Atomic int are_missing = -1; /* all threads find the same */
+    static _Atomic int are_missing = -1; /* the same for all threads */
     if (are_missing < 0) {
         int missing = 0, count = task_is_in_space() ? onespace_ntasks() : 0;
         for (int number = 0; number < count; number++) {

@@ -12,19 +12,19 @@
 #include "onespace.h"
 
 enum {
-    SPINS_FEW = 16,       /* about as long as giving up the CPU takes */
-    SPINS_MANY = 16384,   /* around a millisecond */
-    SLEEP_NS = 20000,     /* the kernel adds one to two times as much */
-    PROGRESS_FROM = 1024, /* spins: most waits are over by then */
-    PROGRESS_EVERY = 32,  /* spins; polling MPI's queues costs about as much as these */
-    PROGRESS_YIELDS = 8,  /* the same, of yields: Open MPI may yield in its poll, too */
-    /* Between checks that all ranks are alive, which read a file per rank: each pause is twice the
-     * one before, from the first to the last. */
-    FIRST_PAUSE_MS = 10,
-    LAST_PAUSE_MS = 320,
+    SPINS_OVERSUBSCRIBED = 16, /* take about as long as yielding the CPU */
+    SPINS_OWN_CPU = 16384,     /* about a millisecond */
+    SLEEP_NS = 20000,          /* the kernel adds one to two times as much */
+    PROGRESS_FROM_SPIN = 1024, /* most waits are over by then */
+    PROGRESS_EVERY_SPINS = 32, /* polling MPI's queues costs about as much as these spins */
+    PROGRESS_EVERY_YIELDS = 8, /* Open MPI may yield in its poll, too */
+    /* Between checks that all ranks are alive, which read a file per rank. The interval doubles
+     * from check to check. */
+    CHECK_INTERVAL_MIN_MS = 10,
+    CHECK_INTERVAL_MAX_MS = 320,
 };
 
-/* A process that was not reaped yet still has its pid: zombies have ended, too. */
+/* A zombie has ended, although it keeps its pid until it is reaped. */
 static int has_ended(int pid)
 {
     struct proc_stat stat;
@@ -45,8 +45,8 @@ static int check_all_alive(const struct group *group)
     for (int rank = 0; group->ranks > 1 && rank < group->ranks; rank++)
         if (rank != group->rank && is_dead(group, rank)) {
             layer_message(group->rank,
-                          "rank %d of the communicator has ended (%s %d): what waits "
-                          "for it cannot go on",
+                          "rank %d of the communicator has ended (%s %d): this "
+                          "operation was aborted",
                           rank, group->is_one_space ? "task" : "process",
                           group->is_one_space ? group->members[rank] : group->pids[rank]);
             return MPI_ERR_OTHER;
@@ -54,24 +54,25 @@ static int check_all_alive(const struct group *group)
     return MPI_SUCCESS;
 }
 
-/* By the clock, not by rounds: one round may take a time slice of every other process. */
-static int check_sometimes(struct wait *wait)
+/* By time, not by rounds: one round may take a time slice of every other process. */
+static int check_when_due(struct wait *wait)
 {
     const uint64_t ms = 1000000;
     uint64_t now = futex_now_ns();
-    if (now < wait->look_at)
+    if (now < wait->next_check_ns)
         return MPI_SUCCESS;
-    int is_first = wait->look_at == 0;
-    wait->pause = is_first                           ? FIRST_PAUSE_MS * ms
-                  : wait->pause < LAST_PAUSE_MS * ms ? 2 * wait->pause
-                                                     : wait->pause;
-    wait->look_at = now + wait->pause;
+    int is_first = wait->next_check_ns == 0;
+    wait->check_interval_ns = is_first ? CHECK_INTERVAL_MIN_MS * ms
+                              : wait->check_interval_ns < CHECK_INTERVAL_MAX_MS * ms
+                                  ? 2 * wait->check_interval_ns
+                                  : wait->check_interval_ns;
+    wait->next_check_ns = now + wait->check_interval_ns;
     return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
 }
 
 uint32_t wait_spin_limit(int is_oversubscribed)
 {
-    return is_oversubscribed ? SPINS_FEW : SPINS_MANY;
+    return is_oversubscribed ? SPINS_OVERSUBSCRIBED : SPINS_OWN_CPU;
 }
 
 static void yield_cpu(const struct wait *wait)
@@ -84,18 +85,20 @@ static void yield_cpu(const struct wait *wait)
 
 int wait_round(struct wait *wait)
 {
-    uint32_t round = ++wait->rounds, spins = wait->is_for_io ? SPINS_FEW : wait->group->spins;
-    if (round < spins && (round < PROGRESS_FROM || round % PROGRESS_EVERY)) {
+    uint32_t round = ++wait->rounds,
+             spins = wait->is_for_io ? SPINS_OVERSUBSCRIBED : wait->group->spin_limit;
+    if (round < spins && (round < PROGRESS_FROM_SPIN || round % PROGRESS_EVERY_SPINS)) {
         arch_pause();
         return MPI_SUCCESS;
     }
-    /* Another rank may be sending to this one, and arrive only after that. */
-    int is_due = round < spins || (round - spins) % PROGRESS_YIELDS == PROGRESS_YIELDS - 1;
+    /* Another rank may be sending to this one, and arrive only afterwards. */
+    int is_due =
+        round < spins || (round - spins) % PROGRESS_EVERY_YIELDS == PROGRESS_EVERY_YIELDS - 1;
     int result = is_due ? progress_step() : MPI_SUCCESS;
     if (result != MPI_SUCCESS || round < spins)
         return result;
     yield_cpu(wait);
-    return check_sometimes(wait);
+    return check_when_due(wait);
 }
 
 /* ---- Barrier ---- */

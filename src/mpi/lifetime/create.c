@@ -9,8 +9,8 @@
 #include "mpi/storage/storage_window.h"
 
 static const struct window_provider *const providers[] = {
-    &provider_storage, /* for those who ask for it, wherever the ranks are */
-    &provider_space,   /* last: it accepts every window of ranks that share an address space */
+    &provider_storage, /* accepts windows with alloc_type=storage */
+    &provider_space,   /* last: accepts every window of ranks that share an address space */
     NULL,
 };
 
@@ -33,8 +33,8 @@ static int find_self(struct window *window, const struct window_request *request
     return result;
 }
 
-/* Whatever costs least: Intel MPI takes 30 us for a shared window of one rank, a tenth of that for
- * a dynamic one; Open MPI 4 refuses a dynamic one of one rank. */
+/* The cheapest window type of each library: Intel MPI takes 30 us for a shared window of one rank,
+ * a tenth of that for a dynamic one; Open MPI 4 refuses a dynamic one of one rank. */
 int handle_create_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 {
 #ifdef OPEN_MPI
@@ -45,13 +45,15 @@ int handle_create_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 #endif
 }
 
-int find_own_group(struct window *window, const struct window_request *request)
+/* Finds the window's group and a communicator of this rank. Local. */
+static int find_own_group(struct window *window, const struct window_request *request)
 {
     int result = pmpi()->Comm_group(request->comm, &window->mpi_group);
     return result == MPI_SUCCESS ? find_self(window, request) : result;
 }
 
-int handle_create(struct window *window, const struct window_request *request)
+/* Local. */
+static int handle_create(struct window *window, const struct window_request *request)
 {
     int result = handle_create_empty(request->info, window->self, &window->handle);
     return result == MPI_SUCCESS ? window_add(window) : result;
@@ -59,14 +61,12 @@ int handle_create(struct window *window, const struct window_request *request)
 
 /* ---- Creation ---- */
 
-/* creates windows.
+/* Ranks agree wherever one of them may fail, so that the call fails on all or on none:
  *
- * Ranks agree wherever one of them may fail, so that the call fails on all or on none:
- *
- *   proposal  which provider, what size             gather
- *   memory    the provider's allocate               (its own gathers)
- *   handle    in one address space: made alone      gather
- *             else: agree, then MPI_Win_create      gather */
+ *   proposal  provider, size                              allgather
+ *   memory    the provider's allocate                     its own allgathers
+ *   handle    in one space: each rank creates its own     allgather
+ *             otherwise: agree, then MPI_Win_create       allgather */
 
 static int32_t choose_provider(const struct window_request *request, uint64_t *memory,
                                int32_t *error)
@@ -87,7 +87,7 @@ static struct window *new_window(const struct window_request *request)
     struct group *group = request->agreement->group;
     if (!window)
         return NULL;
-    (void)progress_enable(); /* without it waiting works, but MPI makes no progress meanwhile */
+    (void)progress_enable(); /* if it fails, MPI makes no progress during waits */
     window->handle = MPI_WIN_NULL;
     window->mpi_group = MPI_GROUP_NULL;
     window->self = MPI_COMM_SELF;
@@ -106,7 +106,7 @@ static struct window *new_window(const struct window_request *request)
     return window;
 }
 
-static int check(const struct window_request *request, const struct window *window)
+static int check_request(const struct window_request *request, const struct window *window)
 {
     if (!window || !window->locked || !window->starts || !window->started)
         return MPI_ERR_NO_MEM;
@@ -115,7 +115,7 @@ static int check(const struct window_request *request, const struct window *wind
     return (MPI_Aint)request->size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
 }
 
-static void say_unfit(const struct window_request *request)
+static void print_invalid_request(const struct window_request *request)
 {
     layer_message(request->agreement->group->rank,
                   "%s: a size of %lld bytes and a displacement unit of %lld: the size must not be "
@@ -131,16 +131,17 @@ static struct window_proposal make_proposal(const struct window_request *request
     proposal.provider = choose_provider(request, &proposal.memory, &proposal.error);
     if (proposal.error != MPI_SUCCESS)
         return proposal;
-    proposal.unfit = check(request, window);
-    /* In one space every rank has a provider, so rank 0 does this whoever serves the window. */
+    proposal.unfit = check_request(request, window);
+    /* In one space every rank has a provider, so rank 0 allocates this whichever provider is
+     * chosen. */
     if (group->is_one_space && group->rank == 0 && proposal.provider >= 0 &&
         proposal.unfit == MPI_SUCCESS && !(proposal.rma_shared = rma_shared_alloc(group->ranks)))
         proposal.error = MPI_ERR_NO_MEM;
     return proposal;
 }
 
-/* Who serves all ranks: the first provider of the table that any of them wants; -1: none, so MPI
- * does. The same on all ranks. */
+/* The first provider of the table that accepts any rank's request; -1: none, so MPI serves the
+ * window. The same on all ranks. */
 static int32_t provider_of_all(const struct window_proposal *all, int ranks)
 {
     int32_t first = -1;
@@ -155,9 +156,9 @@ static int agree_on_proposals(const struct window_request *request, int is_serve
 {
     const struct window_proposal *all = request->proposals;
     const struct group *group = request->agreement->group;
-    int32_t mine = all[group->rank].unfit;
-    if (is_served && (mine == MPI_ERR_SIZE || mine == MPI_ERR_DISP))
-        say_unfit(request);
+    int32_t unfit = all[group->rank].unfit;
+    if (is_served && (unfit == MPI_ERR_SIZE || unfit == MPI_ERR_DISP))
+        print_invalid_request(request);
     for (int i = 0; i < group->ranks; i++) {
         int32_t error = all[i].error;
         if (error == MPI_SUCCESS && is_served)
@@ -168,12 +169,12 @@ static int agree_on_proposals(const struct window_request *request, int is_serve
     return MPI_SUCCESS;
 }
 
-/* The same outcome on all ranks: the first error, or success. */
-static int agree(struct agreement *agreement, int error)
+/* Returns the first error of all ranks, or success. */
+static int agree_on_result(struct agreement *agreement, int error)
 {
-    int32_t mine = error;
+    int32_t record = error;
     const void *all;
-    int result = agreement_allgather(agreement, &mine, sizeof(mine), &all);
+    int result = agreement_allgather(agreement, &record, sizeof(record), &all);
     for (int i = 0; result == MPI_SUCCESS && i < agreement->group->ranks; i++)
         result = ((const int32_t *)all)[i];
     return result;
@@ -186,7 +187,7 @@ static int make_handle(struct window *window, const struct window_request *reque
         result = find_own_group(window, request);
     if (window->rma_shared && result == MPI_SUCCESS)
         result = handle_create(window, request);
-    result = agree(request->agreement, result);
+    result = agree_on_result(request->agreement, result);
     if (window->rma_shared || result != MPI_SUCCESS)
         return result;
     result = pmpi()->Win_create(window->base, (MPI_Aint)window->size, window->disp_unit,
@@ -201,7 +202,7 @@ static int build(struct window *window, const struct window_request *request,
     const struct group *group = window->group;
     window->rma_shared = request->proposals[0].rma_shared;
     if (window->rma_shared && group->rank != 0)
-        (void)hold_acquire(group->members[0]); /* nested: the agreement holds it already */
+        (void)hold_acquire(group->members[0]); /* nested in the agreement's hold */
     window->provider = provider;
     int memory = window->provider->allocate(window, request);
     if ((window->rma_shared || window->intra_node) && memory == MPI_SUCCESS)
@@ -216,8 +217,8 @@ static int build(struct window *window, const struct window_request *request,
     return result;
 }
 
-/* Programs that ask for storage lose data if they do not notice. */
-static void say_ignored(const char *call, MPI_Comm comm, MPI_Info info)
+/* A program that asks for storage loses data if it does not notice. */
+static void print_storage_ignored(const char *call, MPI_Comm comm, MPI_Info info)
 {
     char type[MPI_MAX_INFO_VAL];
     int has_type = 0, rank = 0;
@@ -234,13 +235,13 @@ static void say_ignored(const char *call, MPI_Comm comm, MPI_Info info)
                   call);
 }
 
-/* Ranks without the layer would not take part in what the others agree on. */
+/* NULL: ranks without the layer would not take part in the agreement. */
 static struct agreement *find_agreement(const char *call, MPI_Comm comm, MPI_Info info, int *result)
 {
     if (task_mpi_layer_is_off())
         return NULL;
     if (!agreement_is_possible(comm)) {
-        say_ignored(call, comm, info);
+        print_storage_ignored(call, comm, info);
         return NULL;
     }
     finalize_hook_install();

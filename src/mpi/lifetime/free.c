@@ -39,10 +39,9 @@ void window_discard(struct window *window)
     free(window);
 }
 
-/* Network libraries keep registrations of memory that they have sent from, until a hook in their
- * own task's madvise() sees that the pages go. The hook runs before the system call, which fails
- * here, because the address is not a multiple of a page: the other ranks may still use the memory.
- */
+/* Network libraries cache registrations of memory that they have sent from. A hook in the task's
+ * madvise() drops them when the pages go. The hook runs before the system call, which fails here
+ * because the address is not a multiple of a page: the other ranks may still use the memory. */
 static void drop_registrations(const char *base, size_t size)
 {
     size_t before = (uintptr_t)base % (uintptr_t)sysconf(_SC_PAGESIZE) == 0;
@@ -72,7 +71,7 @@ static void drop_all_registrations(const struct window *window)
     drop_registrations(base, (size_t)(end - base));
 }
 
-/* This rank no longer uses the window. The memory is there until all ranks have left it. */
+/* This rank no longer uses the window. The memory stays until all ranks have left it. */
 void window_leave(struct window *window)
 {
     drop_all_registrations(window);
@@ -102,7 +101,7 @@ void window_close(struct window *window)
         window->provider->close(window);
 }
 
-/* On a window made for it: an error handler cannot be called without one. */
+/* Calls the handler on a window created for that, because an error handler needs one. */
 static void call_handler(const struct window *window, int error)
 {
     MPI_Win handle;
@@ -130,40 +129,40 @@ int window_destroy(struct window *window)
 /* ---- MPI_Finalize ---- */
 
 /* MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, in every language, while all of
- * MPI still works. Programs that use sessions have no such moment: they have to free their windows.
+ * MPI still works. Programs that use sessions have no such moment: they must free their windows.
  */
 
-static int leave(struct window *window)
+static int leave_step(struct window *window)
 {
     window_leave(window);
     return MPI_SUCCESS;
 }
 
-static int close_left(struct window *window)
+static int close_step(struct window *window)
 {
     window_close(window);
     return MPI_SUCCESS;
 }
 
-static int destroy(struct window *window)
+static int destroy_step(struct window *window)
 {
     window_remove(window);
     return window_destroy(window);
 }
 
-/* As MPI_Win_free, but each step for all windows: ranks with several threads may have created them
- * in different orders. */
-static int free_left(MPI_Comm comm, int key, void *value, void *extra)
+/* Each step of MPI_Win_free for all windows, because ranks with several threads may have created
+ * them in different orders. */
+static int free_all_windows(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm, (void)key, (void)value, (void)extra;
-    int result = windows_each(leave);
+    int result = windows_each(leave_step);
     if (result == MPI_SUCCESS)
         result = windows_each(window_await_others);
     if (result == MPI_SUCCESS)
-        result = windows_each(close_left);
+        result = windows_each(close_step);
     if (result == MPI_SUCCESS)
-        result = windows_each(destroy);
-    int freed = storage_memory_end();
+        result = windows_each(destroy_step);
+    int freed = storage_memory_free_all();
     progress_finalize();
     pmpi_self_comm_free();
     return result == MPI_SUCCESS ? freed : result;
@@ -177,6 +176,7 @@ void finalize_hook_install(void)
         return;
     if (!has_world)
         atomic_flag_clear(&watched); /* MPI_Init may come later */
-    else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_left, &keyval, NULL) == MPI_SUCCESS)
+    else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_all_windows, &keyval, NULL) ==
+             MPI_SUCCESS)
         pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
 }

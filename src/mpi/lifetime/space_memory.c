@@ -16,9 +16,9 @@
 #include "mpi/rma/rma.h"
 
 enum {
-    LINE = 64,
-    MAP_FROM = 128 * 1024,   /* below, the heap, which is warm; from here on, pages on demand */
-    HUGE_FROM = 4096 * 1024, /* from here on, huge pages are asked for */
+    PART_ALIGN = 64,
+    MMAP_MIN_BYTES = 128 * 1024, /* smaller: from the heap, whose pages are warm */
+    HUGE_PAGES_MIN_BYTES = 4096 * 1024,
 };
 
 struct memory { /* rank 0's window->memory */
@@ -45,7 +45,7 @@ static int info_is(MPI_Info info, const char *key, char *value)
            found;
 }
 
-/* The alignment of parts; 1: they have to be contiguous. */
+/* The alignment of parts; 1: they must be contiguous. */
 static size_t alignment_of(const struct window_request *request)
 {
     char value[MPI_MAX_INFO_VAL];
@@ -54,10 +54,10 @@ static size_t alignment_of(const struct window_request *request)
         return 1;
     if (info_is(request->info, "mpi_minimum_memory_alignment", value)) {
         unsigned long wanted = strtoul(value, NULL, 10);
-        if (wanted > LINE && wanted <= (1ul << 30) && (wanted & (wanted - 1)) == 0)
+        if (wanted > PART_ALIGN && wanted <= (1ul << 30) && (wanted & (wanted - 1)) == 0)
             return wanted;
     }
-    return LINE;
+    return PART_ALIGN;
 }
 
 static size_t page_size(void)
@@ -65,14 +65,15 @@ static size_t page_size(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Computes where each rank's part begins. The sum of all sizes, or SIZE_MAX when it is too large.
+/* Computes the offset of each rank's part. Returns the total size, or SIZE_MAX if it is too large.
  */
-static size_t lay_out(const struct window_request *request, size_t *offsets)
+static size_t compute_offsets(const struct window_request *request, size_t *offsets)
 {
     const struct window_proposal *proposals = request->proposals;
-    size_t at = 0, least = alignment_of(request), page = page_size();
+    size_t at = 0, min_align = alignment_of(request), page = page_size();
     for (int i = 0; i < request->agreement->group->ranks; i++) {
-        size_t align = least > 1 && least < page && proposals[i].size >= page ? page : least;
+        size_t align =
+            min_align > 1 && min_align < page && proposals[i].size >= page ? page : min_align;
         if (__builtin_add_overflow(at, align - 1, &at))
             return SIZE_MAX;
         offsets[i] = at &= -align;
@@ -91,7 +92,7 @@ static int map_memory(struct memory *memory, int sharing, size_t align)
     if (memory->mapping == MAP_FAILED)
         return -errno;
     memory->base = (char *)(((uintptr_t)memory->mapping + align - 1) & -(uintptr_t)align);
-    if (memory->size >= HUGE_FROM)
+    if (memory->size >= HUGE_PAGES_MIN_BYTES)
         (void)madvise(memory->base, memory->size, MADV_HUGEPAGE); /* a hint only */
     return 0;
 }
@@ -103,7 +104,7 @@ static int allocate_memory(struct memory *memory, size_t align)
     align = align < page ? page : align;
     if (task_is_guarded())
         return map_memory(memory, MAP_SHARED, align);
-    if (memory->size < MAP_FROM || align != page) {
+    if (memory->size < MMAP_MIN_BYTES || align != page) {
         memory->size = (memory->size + align) & -align;
         memory->base = aligned_alloc(align, memory->size);
         if (memory->base)
@@ -113,7 +114,7 @@ static int allocate_memory(struct memory *memory, size_t align)
     return map_memory(memory, MAP_PRIVATE, page);
 }
 
-static int say_failure(const struct window_request *request, size_t size, int error)
+static int print_failure(const struct window_request *request, size_t size, int error)
 {
     if (size == SIZE_MAX)
         layer_message(0, "%s: the sizes of all ranks together are more than an address space holds",
@@ -126,13 +127,13 @@ static int say_failure(const struct window_request *request, size_t size, int er
     return MPI_ERR_NO_MEM;
 }
 
-/* By rank 0, for all. */
+/* Rank 0 allocates for all ranks. */
 static int allocate_all(struct window *window, const struct window_request *request)
 {
     int ranks = window->group->ranks;
     size_t *offsets = calloc((size_t)ranks, sizeof(*offsets));
     struct memory *memory = calloc(1, sizeof(*memory));
-    size_t size = offsets && memory ? lay_out(request, offsets) : 0;
+    size_t size = offsets && memory ? compute_offsets(request, offsets) : 0;
     int error = !offsets || !memory ? -ENOMEM : size == SIZE_MAX ? -EOVERFLOW : 0;
     if (error == 0) {
         memory->size = size;
@@ -148,7 +149,7 @@ static int allocate_all(struct window *window, const struct window_request *requ
         return MPI_SUCCESS;
     }
     free(memory);
-    return say_failure(request, size, error);
+    return print_failure(request, size, error);
 }
 
 static int allocate(struct window *window, const struct window_request *request)

@@ -1,9 +1,9 @@
 /* src/mpi/names/functions.h: the table of MPI functions that the layer wraps.
  *
- * Used by the layer, which defines MPI_NAME and PMPI_NAME for each, and by the agent, which exports
- * a jump of each name so that programs without windows never load the layer. Both names are wrapped
- * because Open MPI's Fortran bindings, and MPICH's for mpi_f08, call PMPI_NAME. A profiling tool
- * linked with the program still sees every call, since its wrappers end in PMPI_NAME too. */
+ * The layer defines MPI_NAME and PMPI_NAME for each. The agent exports a jump for each name, so
+ * that programs without windows never load the layer. Both names are wrapped because Open MPI's
+ * Fortran bindings, and MPICH's for mpi_f08, call PMPI_NAME. A profiling tool linked with the
+ * program still sees every call, since its wrappers end in PMPI_NAME too. */
 #ifndef ONESPACE_MPI_NAMES_FUNCTIONS_H
 #define ONESPACE_MPI_NAMES_FUNCTIONS_H
 
@@ -34,11 +34,12 @@
     X(Scatter)                                                                                     \
     X(Scatterv)
 
-/* The environment variable with the names, in any case and separated by commas, of those that are
- * left to the library all the same. */
+/* The environment variable that lists collective operations for the MPI library to do: names in any
+ * case, separated by commas. */
 #define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
 
-/* Functions that use windows, or free what the layer keeps. */
+/* Functions that use windows, or free objects about which the layer keeps state. They never load
+ * the layer. */
 #define MPI_FORWARDED(X)                                                                           \
     X(Free_mem)                                                                                    \
     X(Type_free)                                                                                   \
@@ -75,7 +76,7 @@
     X(Raccumulate)                                                                                 \
     X(Rget_accumulate)
 
-/* MPI-4's large counts; MPICH has them, Open MPI up to 5.0 does not (large.h). */
+/* MPI-4's large counts; MPICH has them, Open MPI up to 5.0 does not (pmpi/large_counts.h). */
 #define MPI_LOADING_LARGE(X)                                                                       \
     X(Win_allocate_c)                                                                              \
     X(Win_allocate_shared_c)
@@ -119,15 +120,16 @@
     X(onespace_window_commit)                                                                      \
     X(onespace_window_version)
 
-/* How Fortran's MPI_Win_get_attr arrives: MPICH's bindings call MPII_Win_get_attr in the C library;
+/* Fortran's MPI_Win_get_attr: MPICH's bindings call MPII_Win_get_attr in the C library;
  * Open MPI's are symbols of libmpi_mpifh, with the names that a Fortran compiler gives them. */
 #define MPI_FORTRAN(X)                                                                             \
     X(MPII_Win_get_attr)                                                                           \
     X(mpi_win_get_attr_)                                                                           \
     X(pmpi_win_get_attr_)
 
-/* Open MPI's own, which it calls before it looks for components: built without support for
- * components in files, it gets onespace's then (src/smsc/component.c). No program calls it. */
+/* Open MPI calls this before it looks for components. A library built without support for
+ * components in files gets onespace's at that moment (src/smsc/component.c). No program calls it.
+ */
 #define MPI_INTERNAL(X) X(mca_base_component_repository_init)
 
 /* The MPI libraries that a program may have loaded, by soname, and the layer's library for each. */

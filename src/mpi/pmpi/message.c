@@ -8,20 +8,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A second: a reader that was stopped is not waited for. */
-enum { WAITS = 1000, WAIT_NS = 1000000 };
+enum { POLLS_MAX = 1000, POLL_NS = 1000000 }; /* together a second: the reader may be stopped */
 
-/* What follows a message is often MPI's default error handler, which aborts the job. Hydra's proxy
- * passes an abort on before text that is ready at the same time, and mpiexec exits at once: the
- * text is lost. What the proxy has read before it hears of the abort reaches the user. */
+/* A message is often followed by MPI's default error handler, which aborts the job. Hydra's proxy
+ * forwards an abort before text that is ready at the same time, and mpiexec exits at once, so the
+ * text would be lost. Text that the proxy has read before the abort reaches the user. */
 static void wait_until_read(int fd)
 {
     struct stat status;
     int unread = 0;
     if (fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode))
         return;
-    for (int i = 0; i < WAITS && ioctl(fd, FIONREAD, &unread) == 0 && unread > 0; i++)
-        nanosleep(&(struct timespec){0, WAIT_NS}, NULL);
+    for (int i = 0; i < POLLS_MAX && ioctl(fd, FIONREAD, &unread) == 0 && unread > 0; i++)
+        nanosleep(&(struct timespec){0, POLL_NS}, NULL);
 }
 
 void layer_message(int rank, const char *format, ...)

@@ -2,9 +2,9 @@
 #ifndef ONESPACE_MPI_PMPI_MESSAGE_H
 #define ONESPACE_MPI_PMPI_MESSAGE_H
 
-/* Says what is wrong and how to fix it, on standard error, after "onespace: rank N: ". Where that
- * is a pipe it returns when all was read, after a second at most: the job may be aborted next.
- */
+/* Prints a message on standard error, after "onespace: rank N: ": what is wrong and how to fix it.
+ * If standard error is a pipe, waits up to a second until the message has been read, because the
+ * job may be aborted next. */
 __attribute__((format(printf, 2, 3))) void layer_message(int rank, const char *format, ...);
 
 #endif

@@ -27,9 +27,9 @@ static const enum interface own_interface = INTERFACE_MPICH;
 static const char layer[] = "libonespace-mpi-mpich.so";
 #endif
 
-/* A library with MPI's standard interface has no symbol that no other has: its name tells. Only
- * Open MPI has the object. */
-static int is_ours(void *found)
+/* A library with MPI's standard interface is recognised by its name, because it has no symbol of
+ * its own. Only Open MPI has ompi_mpi_comm_world. */
+static int has_own_interface(void *found)
 {
     const struct link_map *map;
     if (dlinfo(found, RTLD_DI_LINKMAP, &map) == 0 && strstr(map->l_name, "libmpi_abi.so"))
@@ -47,7 +47,7 @@ static void *find_linked(void)
     if (!function || !dladdr(function, &object))
         return NULL;
     void *found = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (!found || (dlsym(found, "MPI_Init") && is_ours(found)))
+    if (!found || (dlsym(found, "MPI_Init") && has_own_interface(found)))
         return found;
     dlclose(found);
     return NULL;
@@ -64,7 +64,7 @@ static void *find_loaded(void)
     };
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         void *found = dlopen(names[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (found && is_ours(found))
+        if (found && has_own_interface(found))
             return found;
         if (found)
             dlclose(found);
@@ -72,7 +72,7 @@ static void *find_loaded(void)
     return NULL;
 }
 
-static void *need(const char *name)
+static void *find_required(const char *name)
 {
     void *found = dlsym(library, name);
     if (!found) {
@@ -97,17 +97,18 @@ static void find_functions(void)
                 layer);
         abort();
     }
-#define FIND(name)     functions.name = (__typeof__(functions.name))need("PMPI_" #name);
-#define FIND_MAY(name) functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
+#define FIND(name) functions.name = (__typeof__(functions.name))find_required("PMPI_" #name);
+#define FIND_OPTIONAL(name)                                                                        \
+    functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
     MPI_LOADING(FIND)
     MPI_COLLECTIVES(FIND)
     MPI_FORWARDED(FIND)
     MPI_NOT_WRAPPED(FIND)
     MPI_NOT_WRAPPED_OPEN_MPI(FIND)
-    MPI_LOADING_LARGE(FIND_MAY)
-    MPI_COLLECTIVES_LARGE(FIND_MAY)
-    MPI_FORWARDED_LARGE(FIND_MAY)
-    MPI_NOT_WRAPPED_LARGE(FIND_MAY)
+    MPI_LOADING_LARGE(FIND_OPTIONAL)
+    MPI_COLLECTIVES_LARGE(FIND_OPTIONAL)
+    MPI_FORWARDED_LARGE(FIND_OPTIONAL)
+    MPI_NOT_WRAPPED_LARGE(FIND_OPTIONAL)
 }
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -123,7 +124,7 @@ const struct pmpi_functions *pmpi_load(void)
 
 int pmpi_is_open_mpi(void)
 {
-    static _Atomic int is_open_mpi = -1; /* all threads find the same */
+    static _Atomic int is_open_mpi = -1; /* the same for all threads */
     int found = is_open_mpi, length;
     if (found < 0) {
         char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
@@ -172,26 +173,26 @@ int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delet
 /* Under the self_comm_mutex, which is never held across a call of MPI that another thread may wait
  * for: the communicator has one rank. */
 static pthread_mutex_t self_comm_mutex = PTHREAD_MUTEX_INITIALIZER;
-static MPI_Comm communicator;
-static int is_made, has_ended;
+static MPI_Comm self_comm;
+static int self_comm_exists, is_finalized;
 
 /* Not MPI_Comm_dup, which would call the program's copy callbacks. */
-static void make(void)
+static void create_self_comm(void)
 {
-    communicator = MPI_COMM_NULL;
-    if (pmpi()->Comm_split(MPI_COMM_SELF, 0, 0, &communicator) != MPI_SUCCESS)
-        communicator = MPI_COMM_NULL;
+    self_comm = MPI_COMM_NULL;
+    if (pmpi()->Comm_split(MPI_COMM_SELF, 0, 0, &self_comm) != MPI_SUCCESS)
+        self_comm = MPI_COMM_NULL;
     else
-        pmpi()->Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-    is_made = 1;
+        pmpi()->Comm_set_errhandler(self_comm, MPI_ERRORS_RETURN);
+    self_comm_exists = 1;
 }
 
 MPI_Comm pmpi_self_comm(void)
 {
     pthread_mutex_lock(&self_comm_mutex);
-    if (!is_made && !has_ended)
-        make();
-    MPI_Comm found = has_ended ? MPI_COMM_NULL : communicator;
+    if (!self_comm_exists && !is_finalized)
+        create_self_comm();
+    MPI_Comm found = is_finalized ? MPI_COMM_NULL : self_comm;
     pthread_mutex_unlock(&self_comm_mutex);
     return found;
 }
@@ -199,9 +200,9 @@ MPI_Comm pmpi_self_comm(void)
 void pmpi_self_comm_free(void)
 {
     pthread_mutex_lock(&self_comm_mutex);
-    if (is_made && !has_ended && communicator != MPI_COMM_NULL)
-        pmpi()->Comm_free(&communicator);
-    has_ended = 1;
+    if (self_comm_exists && !is_finalized && self_comm != MPI_COMM_NULL)
+        pmpi()->Comm_free(&self_comm);
+    is_finalized = 1;
     pthread_mutex_unlock(&self_comm_mutex);
 }
 

@@ -15,12 +15,7 @@
 #include "mpi/names/functions.h"
 #include "mpi/pmpi/large_counts.h"
 
-/* the MPI library's own functions and objects, found at run time.
- *
- * The layer names no MPI library to the dynamic linker: one file serves every library of the same
- * binary interface, and programs that open their MPI late and locally, as mpi4py does. */
-
-/* What the layer calls besides the functions that it wraps. */
+/* The functions that the layer calls but does not wrap. */
 #define MPI_NOT_WRAPPED(X)                                                                         \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
@@ -78,7 +73,7 @@
     X(Type_get_contents_c)                                                                         \
     X(Type_get_envelope_c)
 
-#ifdef OPEN_MPI /* of MPICH's interface these are macros */
+#ifdef OPEN_MPI /* a macro in MPICH's interface */
 #define MPI_NOT_WRAPPED_OPEN_MPI(X) X(Win_f2c)
 #else
 #define MPI_NOT_WRAPPED_OPEN_MPI(X)
@@ -97,21 +92,19 @@ struct pmpi_functions {
 #undef MEMBER
 };
 
-/* NULL until the functions were looked up. Written once (release), by any thread; read with
- * acquire: the functions are there. */
+/* NULL until the functions have been looked up. Any thread writes it, once (release), after it has
+ * filled the table; readers use acquire. */
 extern const struct pmpi_functions *_Atomic pmpi_table;
-/* Looks them up. Ends the program with a message when there is no MPI library: no caller can go on
- * without one. */
+/* Looks the functions up. Aborts with a message if there is no MPI library. */
 const struct pmpi_functions *pmpi_load(void);
-/* The functions. */
 static inline const struct pmpi_functions *pmpi(void)
 {
     const struct pmpi_functions *found = atomic_load_explicit(&pmpi_table, memory_order_acquire);
     return found ? found : pmpi_load();
 }
-/* A copy callback for attributes that a duplicate does not inherit. */
+/* The copy callback of an attribute that duplicates do not inherit. */
 int pmpi_no_copy(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag);
-/* The key of an attribute of communicators that duplicates do not inherit, made at the first use:
+/* Creates, at the first use, the key of a communicator attribute that duplicates do not inherit.
  * *keyval is MPI_KEYVAL_INVALID before, and then the same for all threads. MPI_SUCCESS or an
  * error. */
 int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delete);
@@ -128,47 +121,43 @@ int pmpi_is_open_mpi(void);
 
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *pmpi_symbol(const char *name);
-/* An object of the MPI library, where the program sees it: a copy relocation may have moved it into
- * the program. */
+/* The address at which the program sees an object of the MPI library: a copy relocation may have
+ * moved it into the program. */
 void *pmpi_object(const char *name);
 
 /* Open MPI's handles are addresses of objects in the library. They are looked up like its
- * functions, once per place that names one; all threads find the same address. */
+ * functions, once per use in the source; all threads find the same address. */
 #ifdef OMPI_PREDEFINED_GLOBAL
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, object)                                                       \
     (__extension__({                                                                               \
         static _Atomic(void *) object##_cache;                                                     \
-        void *object##_place = object##_cache;                                                     \
-        if (!object##_place)                                                                       \
-            object##_cache = object##_place = pmpi_object(#object);                                \
-        (type) object##_place;                                                                     \
+        void *object##_address = object##_cache;                                                   \
+        if (!object##_address)                                                                     \
+            object##_cache = object##_address = pmpi_object(#object);                              \
+        (type) object##_address;                                                                   \
     }))
 #endif
 
 /* ---- A communicator of this process alone ---- */
 
-/* a communicator of this process alone, on which the library is asked what
- * it accepts. */
-
-/* Made at the first call; errors are returned. MPI_COMM_NULL: there is none, because MPI is about
- * to end or is out of resources. For one call that involves no other rank; any thread. */
+/* A communicator on which the layer tests what the library accepts. Created at the first call; its
+ * errors are returned. MPI_COMM_NULL: MPI is about to end or is out of resources. For one call that
+ * involves no other rank; any thread. */
 MPI_Comm pmpi_self_comm(void);
-/* MPI_Finalize: frees it, and from then on there is none. */
+/* MPI_Finalize: frees it. Later calls get MPI_COMM_NULL. */
 void pmpi_self_comm_free(void);
 
 /* ---- State that the layer keeps for an MPI handle ---- */
 
-/* what the layer keeps for a handle of MPI's.
- *
- * A hash table with chaining. Entries are reused, never freed, so that lookup needs no lock: a
- * reader may be at any entry at any time. An entry cannot be reused while a caller uses its handle:
- * that would be a use after the handle was freed. */
+/* A hash table with chaining. Entries are reused, never freed, so that lookups need no lock: a
+ * reader may be at any entry at any time. An entry is not reused while a caller uses its handle,
+ * because that would be a use after the handle was freed. */
 
 enum { HANDLE_TABLE_BITS = 10 };
 
 /* handle: written under the mutex, after `value` (release); read with acquire. 0: free. value:
- * relaxed; of a handle that is being freed it may be the next one's. */
+ * relaxed; while a handle is being freed the value may be the next handle's. */
 struct handle_entry {
     _Atomic uintptr_t handle;
     void *_Atomic value;
@@ -178,7 +167,7 @@ struct handle_entry {
 struct handle_table {
     struct handle_entry
         *_Atomic buckets[1 << HANDLE_TABLE_BITS]; /* release by writers, acquire by readers */
-    pthread_mutex_t mutex;                        /* writers; never across a call of MPI */
+    pthread_mutex_t mutex;                        /* for writers; never held across a call of MPI */
 };
 #define HANDLE_TABLE_INIT                                                                          \
     {                                                                                              \
@@ -195,7 +184,7 @@ static inline struct handle_entry *handle_table_entry(struct handle_table *handl
     return entry;
 }
 
-/* NULL: nothing is kept for it. */
+/* NULL: the table has no entry for it. */
 static inline void *handle_table_find(struct handle_table *handles, uintptr_t handle)
 {
     struct handle_entry *entry = handle_table_entry(handles, handle);
@@ -204,7 +193,7 @@ static inline void *handle_table_find(struct handle_table *handles, uintptr_t ha
 
 /* 0 or an error class. */
 int handle_table_add(struct handle_table *handles, uintptr_t handle, void *value);
-/* To be called before the handle is freed: MPI may reuse it at once. */
+/* Call it before the handle is freed: MPI may reuse it at once. */
 void handle_table_remove(struct handle_table *handles, uintptr_t handle);
 
 #endif

@@ -7,60 +7,52 @@
 
 /* ---- Exclusion of updates ---- */
 
-/* exclusion of updates of elements: one rank at a time for each cache line. */
-
 #define ALL_STRIPES ((1u << STRIPE_COUNT) - 1)
 
-/* One bit for each stripe that the bytes touch; all bits when they touch many. */
-uint32_t stripes_of(const char *address, size_t size);
-/* `lines` and those of more bytes. */
-uint32_t stripes_add(uint32_t lines, const char *address, size_t size);
-/* Waits for owners of any of the lines. An error when a rank has died: no line is owned then. */
-int stripes_acquire(struct window *window, int rank, uint32_t lines);
-void stripes_release(struct window *window, int rank, uint32_t lines);
+/* One rank at a time updates a cache line. Cache lines that are a multiple of STRIPE_COUNT lines
+ * apart form a stripe, whose word names the rank that updates them. An update of few stripes
+ * acquires their words in ascending order. An update of many stripes acquires the one word for all
+ * of them, then waits until it has seen each stripe free. A rank that has acquired stripes checks
+ * the word for all and backs off if it is owned. Each side writes before it reads, sequentially
+ * consistent, so at least one sees the other (Dekker). tests/models/updates.pml checks it. */
 
-/* The cache lines that are a multiple of STRIPE_COUNT lines apart form a stripe, whose word says
- * who updates them. An update of few stripes acquires their words in ascending order. An update of
- * many acquires the one word for all, then waits until it has seen each stripe free. A rank that
- * has acquired stripes checks the word for all and backs off if it is owned. Each side writes
- * before it reads, sequentially consistent, so at least one sees the other (Dekker).
- * tests/models/updates.pml checks it. */
-
-enum { MANY = 8 }; /* stripes: acquiring more words than these costs more than reading all */
+enum { STRIPES_MAX = 8 }; /* acquiring more words than these costs more than reading all */
 
 /* Parts that overlap in a file share the words of rank 0: there a byte has the same offset in its
  * page in all mappings of all processes. */
-static struct rma_part *words_of(struct window *window, int rank)
+static struct rma_part *words_of(struct window *window, int target_rank)
 {
-    return &window->rma_shared->rank[window->overlaps ? 0 : rank];
+    return &window->rma_shared->rank[window->overlaps ? 0 : target_rank];
 }
 
-uint32_t stripes_of(const char *address, size_t size)
+/* One bit for each stripe that the bytes touch; ALL_STRIPES if they touch more than STRIPES_MAX. */
+static uint32_t stripes_of(const char *address, size_t size)
 {
     uintptr_t first = (uintptr_t)address / CACHE_LINE_BYTES;
     uintptr_t last = ((uintptr_t)address + (size ? size - 1 : 0)) / CACHE_LINE_BYTES;
     uint32_t lines = 0;
-    if (last - first >= MANY)
+    if (last - first >= STRIPES_MAX)
         return ALL_STRIPES;
     for (uintptr_t line = first; line <= last; line++)
         lines |= 1u << (line % STRIPE_COUNT);
     return lines;
 }
 
-uint32_t stripes_add(uint32_t lines, const char *address, size_t size)
+/* The stripes in `lines` and those of more bytes. */
+static uint32_t stripes_add(uint32_t lines, const char *address, size_t size)
 {
     lines |= stripes_of(address, size);
-    return __builtin_popcount(lines) > MANY ? ALL_STRIPES : lines;
+    return __builtin_popcount(lines) > STRIPES_MAX ? ALL_STRIPES : lines;
 }
 
-/* Acquire: pairs with release() of the previous owner. */
-static int acquire(struct window *window, struct update_lock *updating)
+/* Acquire: pairs with the previous owner's update_lock_release. */
+static int update_lock_acquire(struct window *window, struct update_lock *lock)
 {
     struct wait wait = window_wait(window);
     for (;;) {
-        uint32_t nobody = 0, self = (uint32_t)window->group->rank + 1;
-        if (atomic_load_explicit(&updating->by, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&updating->by, &nobody, self,
+        uint32_t free_word = 0, self = (uint32_t)window->group->rank + 1;
+        if (atomic_load_explicit(&lock->owner, memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&lock->owner, &free_word, self,
                                                     memory_order_seq_cst, memory_order_relaxed))
             return MPI_SUCCESS;
         int result = wait_round(&wait);
@@ -69,86 +61,85 @@ static int acquire(struct window *window, struct update_lock *updating)
     }
 }
 
-static void release(struct update_lock *updating)
+static void update_lock_release(struct update_lock *lock)
 {
-    atomic_store_explicit(&updating->by, 0, memory_order_release);
+    atomic_store_explicit(&lock->owner, 0, memory_order_release);
 }
 
-static int is_free(struct update_lock *updating)
+static int is_free(struct update_lock *lock)
 {
-    return atomic_load_explicit(&updating->by, memory_order_seq_cst) == 0;
+    return atomic_load_explicit(&lock->owner, memory_order_seq_cst) == 0;
 }
 
-static int await_free(struct window *window, struct update_lock *updating)
+static int await_free(struct window *window, struct update_lock *lock)
 {
     struct wait wait = window_wait(window);
     int result = MPI_SUCCESS;
-    while (result == MPI_SUCCESS && !is_free(updating))
+    while (result == MPI_SUCCESS && !is_free(lock))
         result = wait_round(&wait);
     return result;
 }
 
 static int acquire_all(struct window *window, struct rma_part *words)
 {
-    int result = acquire(window, &words->all);
+    int result = update_lock_acquire(window, &words->all);
     if (result != MPI_SUCCESS)
         return result;
     for (int i = 0; i < STRIPE_COUNT && result == MPI_SUCCESS; i++)
         result = await_free(window, &words->stripes[i]);
     if (result != MPI_SUCCESS)
-        release(&words->all);
+        update_lock_release(&words->all);
     return result;
 }
 
-static void release_few(struct rma_part *words, uint32_t lines)
+static void release_stripes(struct rma_part *words, uint32_t lines)
 {
     for (; lines; lines &= lines - 1)
-        release(&words->stripes[__builtin_ctz(lines)]);
+        update_lock_release(&words->stripes[__builtin_ctz(lines)]);
 }
 
-static int acquire_few(struct window *window, struct rma_part *words, uint32_t lines)
+static int acquire_stripes(struct window *window, struct rma_part *words, uint32_t lines)
 {
     for (uint32_t left = lines; left; left &= left - 1) {
-        int result = acquire(window, &words->stripes[__builtin_ctz(left)]);
+        int result = update_lock_acquire(window, &words->stripes[__builtin_ctz(left)]);
         if (result != MPI_SUCCESS) {
-            release_few(words, lines & ((left & -left) - 1));
+            release_stripes(words, lines & ((left & -left) - 1));
             return result;
         }
     }
     return MPI_SUCCESS;
 }
 
-int stripes_acquire(struct window *window, int rank, uint32_t lines)
+/* Waits for the owners of the stripes. An error when a rank has died: then no stripe is owned. */
+static int stripes_acquire(struct window *window, int target_rank, uint32_t lines)
 {
-    struct rma_part *words = words_of(window, rank);
+    struct rma_part *words = words_of(window, target_rank);
     if (lines == ALL_STRIPES)
         return acquire_all(window, words);
     for (;;) {
-        int result = acquire_few(window, words, lines);
+        int result = acquire_stripes(window, words, lines);
         if (result != MPI_SUCCESS || is_free(&words->all))
             return result;
-        release_few(words, lines);
+        release_stripes(words, lines);
         if ((result = await_free(window, &words->all)) != MPI_SUCCESS)
             return result;
     }
 }
 
-void stripes_release(struct window *window, int rank, uint32_t lines)
+static void stripes_release(struct window *window, int target_rank, uint32_t lines)
 {
-    struct rma_part *words = words_of(window, rank);
+    struct rma_part *words = words_of(window, target_rank);
     if (lines == ALL_STRIPES)
-        release(&words->all);
+        update_lock_release(&words->all);
     else
-        release_few(words, lines);
+        release_stripes(words, lines);
 }
 
-/* ---- Accumulating ---- */
-
-/* the accumulating functions.
+/* ---- Accumulating ----
  *
- * All of them, on all types, update elements while they own the target's cache lines (update.c), so
- * they are atomic with respect to one another, element by element and call by call. Whatever needs
- * MPI (datatypes) is done before the lines are acquired or after they are released. */
+ * All accumulating functions, on all types, update elements while they own the target's stripes, so
+ * they are atomic with respect to one another, element by element and call by call. They call MPI
+ * (for datatypes) only before they acquire the stripes or after they release them. */
 
 /* ---- Contiguous elements of one predefined type on all sides ---- */
 
@@ -165,17 +156,18 @@ static void update_row(char *address, const char *origin, char *result, size_t c
 }
 
 static int accumulate_row(struct window *window, const struct buf_desc *origin,
-                          const struct buf_desc *result, int rank, const struct buf_desc *target,
-                          const struct predefined_type *element, reduce_function *reduce)
+                          const struct buf_desc *result, int target_rank,
+                          const struct buf_desc *target, const struct predefined_type *element,
+                          reduce_function *reduce)
 {
     size_t count = (size_t)target->count, size = count * element->extent;
     uint32_t lines = stripes_of(target->address, size);
-    int error = stripes_acquire(window, rank, lines);
+    int error = stripes_acquire(window, target_rank, lines);
     if (error != MPI_SUCCESS)
         return error;
     update_row(target->address, origin ? origin->address : NULL, result ? result->address : NULL,
                count, size, reduce);
-    stripes_release(window, rank, lines);
+    stripes_release(window, target_rank, lines);
     return MPI_SUCCESS;
 }
 
@@ -200,9 +192,9 @@ static int reduce_blocks(void *context, const struct strided_blocks *blocks)
     return 0;
 }
 
-/* One side; with the gaps in elements, which all sides have alike. */
-static int find_side(const struct buf_desc *transfer, struct typed_items *side,
-                     const struct predefined_type **element)
+/* The items of one buffer, with the gaps in elements, which all buffers have. */
+static int find_items(const struct buf_desc *transfer, struct typed_items *side,
+                      const struct predefined_type **element)
 {
     const struct type_layout *layout;
     int error = type_layout_find(transfer->type, &layout);
@@ -213,12 +205,12 @@ static int find_side(const struct buf_desc *transfer, struct typed_items *side,
     return MPI_SUCCESS;
 }
 
-/* The origin's or the result's side, whose elements must match the target's. */
-static int find_other(const struct buf_desc *transfer, struct typed_items *side,
-                      const struct predefined_type *element)
+/* The items of the origin or result buffer, whose elements must match the target's. */
+static int find_matching_items(const struct buf_desc *transfer, struct typed_items *side,
+                               const struct predefined_type *element)
 {
     const struct predefined_type *other = NULL;
-    int error = find_side(transfer, side, &other);
+    int error = find_items(transfer, side, &other);
     if (error != MPI_SUCCESS)
         return error;
     return other && other->size == element->size && other->extent == element->extent ? MPI_SUCCESS
@@ -243,7 +235,7 @@ static int add_lines(void *context, const struct strided_blocks *blocks)
 }
 
 /* With the lines acquired. */
-static int update_sides(const struct typed_items *target, const struct typed_items *origin,
+static int update_items(const struct typed_items *target, const struct typed_items *origin,
                         const struct typed_items *result, struct reduction *reduction)
 {
     int error = MPI_SUCCESS;
@@ -257,29 +249,29 @@ static int update_sides(const struct typed_items *target, const struct typed_ite
 }
 
 /* origin NULL: only fetch; result NULL: nothing is fetched. */
-static int accumulate_sides(struct window *window, const struct buf_desc *origin,
-                            const struct buf_desc *result, int rank,
+static int accumulate_items(struct window *window, const struct buf_desc *origin,
+                            const struct buf_desc *result, int target_rank,
                             const struct buf_desc *transfer, const struct predefined_type *element,
                             reduce_function *reduce)
 {
     struct typed_items target, source, sink;
     struct reduction reduction = {reduce, element->extent};
     uint32_t lines = 0;
-    int error = find_side(transfer, &target, &element);
+    int error = find_items(transfer, &target, &element);
     if (error == MPI_SUCCESS && origin)
-        error = find_other(origin, &source, element);
+        error = find_matching_items(origin, &source, element);
     if (error == MPI_SUCCESS && result)
-        error = find_other(result, &sink, element);
+        error = find_matching_items(result, &sink, element);
     if (error != MPI_SUCCESS)
         return error;
     if ((origin && bytes_of(&source) > bytes_of(&target)) ||
         (result && bytes_of(&sink) < bytes_of(&target)))
         return MPI_ERR_TRUNCATE;
     if ((error = items_walk(&target, &target, add_lines, &lines)) != MPI_SUCCESS ||
-        (error = stripes_acquire(window, rank, lines)) != MPI_SUCCESS)
+        (error = stripes_acquire(window, target_rank, lines)) != MPI_SUCCESS)
         return error;
-    error = update_sides(&target, origin ? &source : NULL, result ? &sink : NULL, &reduction);
-    stripes_release(window, rank, lines);
+    error = update_items(&target, origin ? &source : NULL, result ? &sink : NULL, &reduction);
+    stripes_release(window, target_rank, lines);
     return error;
 }
 
@@ -306,7 +298,7 @@ static int is_row(const struct buf_desc *side, const struct buf_desc *target)
 }
 
 static int accumulate(struct window *window, const struct buf_desc *origin,
-                      const struct buf_desc *result, int rank, const struct buf_desc *target,
+                      const struct buf_desc *result, int target_rank, const struct buf_desc *target,
                       MPI_Op op)
 {
     int error = MPI_SUCCESS;
@@ -314,7 +306,7 @@ static int accumulate(struct window *window, const struct buf_desc *origin,
     reduce_function *reduce = NULL;
     if (!element)
         return error;
-    rma_begin_access(window, rank, RMA_ACCUMULATE, op == MPI_NO_OP ? result : origin);
+    rma_begin_access(window, target_rank, RMA_ACCUMULATE, op == MPI_NO_OP ? result : origin);
     if (result)
         rma_note_get(window);
     if (op == MPI_NO_OP)
@@ -323,9 +315,9 @@ static int accumulate(struct window *window, const struct buf_desc *origin,
         return MPI_ERR_OP;
     int is_plain =
         element->type == target->type && is_row(origin, target) && is_row(result, target);
-    error = (is_plain ? accumulate_row : accumulate_sides)(window, origin, result, rank, target,
-                                                           element, reduce);
-    rma_end_store(window, rank);
+    error = (is_plain ? accumulate_row : accumulate_items)(window, origin, result, target_rank,
+                                                           target, element, reduce);
+    rma_end_store(window, target_rank);
     return error;
 }
 
@@ -342,49 +334,52 @@ static int find_bounds(MPI_Datatype type, MPI_Count count, int64_t *lower, int64
 }
 
 static int accumulate_host(struct window *window, const struct buf_desc *origin,
-                           const struct buf_desc *result, int rank, MPI_Aint displacement,
+                           const struct buf_desc *result, int target_rank, MPI_Aint target_disp,
                            MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
     if (count < 0 || origin->count < 0)
         return MPI_ERR_COUNT;
-    if (rank == MPI_PROC_NULL)
+    if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     int64_t lower = 0, upper;
     int error = find_bounds(type, count, &lower, &upper);
     if (error != MPI_SUCCESS)
         return error;
-    struct buf_desc target = {rma_target_address(window, rank, displacement, lower, upper, &error),
-                              count, type};
-    return error == MPI_SUCCESS ? accumulate(window, origin, result, rank, &target, op) : error;
+    struct buf_desc target = {
+        rma_target_address(window, target_rank, target_disp, lower, upper, &error), count, type};
+    return error == MPI_SUCCESS ? accumulate(window, origin, result, target_rank, &target, op)
+                                : error;
 }
 
-static int accumulate_any(struct window *window, const struct buf_desc *origin,
-                          const struct buf_desc *result, int rank, MPI_Aint displacement,
-                          MPI_Count count, MPI_Datatype type, MPI_Op op)
+static int accumulate_any_memory(struct window *window, const struct buf_desc *origin,
+                                 const struct buf_desc *result, int target_rank,
+                                 MPI_Aint target_disp, MPI_Count count, MPI_Datatype type,
+                                 MPI_Op op)
 {
     struct buf_desc given = *origin, fetched = result ? *result : (struct buf_desc){0};
     struct gpu_copy source = {0}, sink = {0};
     int has_origin = op != MPI_NO_OP && origin->count > 0, error = MPI_SUCCESS;
-    if (rank == MPI_PROC_NULL || count < 0 || origin->count < 0 || (result && result->count < 0))
-        return accumulate_host(window, origin, result, rank, displacement, count, type, op);
+    if (target_rank == MPI_PROC_NULL || count < 0 || origin->count < 0 ||
+        (result && result->count < 0))
+        return accumulate_host(window, origin, result, target_rank, target_disp, count, type, op);
     if (has_origin)
         error = gpu_copy_in(&given, &source);
     if (error == MPI_SUCCESS && result)
         error = gpu_copy_in(&fetched, &sink);
     if (error == MPI_SUCCESS)
-        error = accumulate_host(window, &given, result ? &fetched : NULL, rank, displacement, count,
-                                type, op);
+        error = accumulate_host(window, &given, result ? &fetched : NULL, target_rank, target_disp,
+                                count, type, op);
     int returned = gpu_copy_out(&sink, error == MPI_SUCCESS);
     (void)gpu_copy_out(&source, 0);
     return error != MPI_SUCCESS ? error : returned;
 }
 
 int rma_accumulate(struct window *window, const struct buf_desc *origin,
-                   const struct buf_desc *result, int rank, MPI_Aint displacement, MPI_Count count,
-                   MPI_Datatype type, MPI_Op op)
+                   const struct buf_desc *result, int target_rank, MPI_Aint target_disp,
+                   MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    return (gpu_is_possible() ? accumulate_any : accumulate_host)(window, origin, result, rank,
-                                                                  displacement, count, type, op);
+    return (gpu_is_possible() ? accumulate_any_memory : accumulate_host)(
+        window, origin, result, target_rank, target_disp, count, type, op);
 }
 
 static inline void swap_if_equal(char *address, const void *origin, const void *compare,
@@ -396,48 +391,48 @@ static inline void swap_if_equal(char *address, const void *origin, const void *
 }
 
 static int swap_host(struct window *window, const void *origin, const void *compare, void *result,
-                     MPI_Datatype type, int rank, MPI_Aint displacement)
+                     MPI_Datatype type, int target_rank, MPI_Aint target_disp)
 {
     int error = MPI_SUCCESS;
-    if (rank == MPI_PROC_NULL)
+    if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     const struct predefined_type *element = predefined_type_of(type);
     if (!predefined_type_is_dense(element))
         return MPI_ERR_TYPE;
     char *address =
-        rma_target_address(window, rank, displacement, 0, (int64_t)element->size, &error);
+        rma_target_address(window, target_rank, target_disp, 0, (int64_t)element->size, &error);
     if (error != MPI_SUCCESS)
         return error;
     struct buf_desc one = {(void *)origin, 1, type};
-    rma_begin_access(window, rank, RMA_ACCUMULATE, &one);
+    rma_begin_access(window, target_rank, RMA_ACCUMULATE, &one);
     rma_note_get(window);
     uint32_t lines = stripes_of(address, element->size);
-    if ((error = stripes_acquire(window, rank, lines)) != MPI_SUCCESS)
+    if ((error = stripes_acquire(window, target_rank, lines)) != MPI_SUCCESS)
         return error;
     if (element->size ==
         sizeof(uint64_t)) /* by far the most frequent size: one load and one store */
         swap_if_equal(address, origin, compare, result, sizeof(uint64_t));
     else
         swap_if_equal(address, origin, compare, result, element->size);
-    stripes_release(window, rank, lines);
-    rma_end_store(window, rank);
+    stripes_release(window, target_rank, lines);
+    rma_end_store(window, target_rank);
     return MPI_SUCCESS;
 }
 
-static int swap_any(struct window *window, const void *origin, const void *compare, void *result,
-                    MPI_Datatype type, int rank, MPI_Aint displacement)
+static int swap_any_memory(struct window *window, const void *origin, const void *compare,
+                           void *result, MPI_Datatype type, int target_rank, MPI_Aint target_disp)
 {
     struct buf_desc all[3] = {
         {(void *)origin, 1, type}, {(void *)compare, 1, type}, {result, 1, type}};
     struct gpu_copy copies[3] = {0};
     int error = MPI_SUCCESS;
-    if (rank == MPI_PROC_NULL)
+    if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     for (int i = 0; i < 3 && error == MPI_SUCCESS; i++)
         error = gpu_copy_in(&all[i], &copies[i]);
     if (error == MPI_SUCCESS)
-        error = swap_host(window, all[0].address, all[1].address, all[2].address, type, rank,
-                          displacement);
+        error = swap_host(window, all[0].address, all[1].address, all[2].address, type, target_rank,
+                          target_disp);
     int returned = gpu_copy_out(&copies[2], error == MPI_SUCCESS);
     (void)gpu_copy_out(&copies[0], 0);
     (void)gpu_copy_out(&copies[1], 0);
@@ -445,8 +440,8 @@ static int swap_any(struct window *window, const void *origin, const void *compa
 }
 
 int rma_compare_and_swap(struct window *window, const void *origin, const void *compare,
-                         void *result, MPI_Datatype type, int rank, MPI_Aint displacement)
+                         void *result, MPI_Datatype type, int target_rank, MPI_Aint target_disp)
 {
-    return (gpu_is_possible() ? swap_any : swap_host)(window, origin, compare, result, type, rank,
-                                                      displacement);
+    return (gpu_is_possible() ? swap_any_memory : swap_host)(window, origin, compare, result, type,
+                                                             target_rank, target_disp);
 }

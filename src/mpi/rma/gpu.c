@@ -9,7 +9,7 @@
 
 #include "mpi/pmpi/message.h"
 
-/* The part of CUDA's driver interface that is used here, by its binary interface. */
+/* The part of CUDA's driver interface that the layer uses, by its binary interface. */
 enum { ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_IS_MANAGED = 8 };
 enum { MEMORY_TYPE_DEVICE = 2 };
 struct driver {
@@ -26,21 +26,20 @@ const _Atomic uint32_t *_Atomic gpu_flag;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct driver found; /* under the mutex until `driver` is set; then constant */
 static const struct driver *_Atomic driver; /* set once (release), read with acquire */
-static unsigned long long
-    looked; /* under the mutex: libraries that had been loaded at the last look */
+static unsigned long long searched_adds;    /* dlpi_adds at the last search; under the mutex */
 
 struct search {
     unsigned long long adds;
     const char *path;
 };
 
-static int look_at_object(struct dl_phdr_info *object, size_t size, void *context)
+static int check_object(struct dl_phdr_info *object, size_t size, void *context)
 {
     struct search *search = context;
     const char *name = strrchr(object->dlpi_name, '/');
     (void)size;
     search->adds = object->dlpi_adds;
-    if (search->adds == looked)
+    if (search->adds == searched_adds)
         return 1;
     if (name && strncmp(name, "/libcuda.so", sizeof("/libcuda.so") - 1) == 0)
         search->path = object->dlpi_name;
@@ -51,8 +50,8 @@ static int look_at_object(struct dl_phdr_info *object, size_t size, void *contex
 static void find_driver(void)
 {
     struct search search = {0};
-    dl_iterate_phdr(look_at_object, &search);
-    looked = search.path ? 0 : search.adds;
+    dl_iterate_phdr(check_object, &search);
+    searched_adds = search.path ? 0 : search.adds;
     void *library = search.path ? dlopen(search.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (!library)
         return;
@@ -64,8 +63,8 @@ static void find_driver(void)
         atomic_store_explicit(&driver, &found, memory_order_release);
 }
 
-/* NULL: it is not loaded, or not yet. */
-static const struct driver *driver_of_program(void)
+/* NULL: the library is not loaded yet. */
+static const struct driver *find_loaded_driver(void)
 {
     const struct driver *known = atomic_load_explicit(&driver, memory_order_acquire);
     if (known)
@@ -81,14 +80,14 @@ void gpu_detect(void)
 {
     static _Atomic uint32_t is_loaded;
     const _Atomic uint32_t *word = task_gpu_flag();
-    if (!word && driver_of_program())
+    if (!word && find_loaded_driver())
         atomic_store_explicit(&is_loaded, 1, memory_order_relaxed);
     atomic_store_explicit(&gpu_flag, word ? word : &is_loaded, memory_order_relaxed);
 }
 
 /* ---- Copies ---- */
 
-/* Whether only the device can read the address; *context is that of its memory. */
+/* Whether only the GPU can read the address; sets *context to that of its memory. */
 static int is_on_device(const struct driver *of, uintptr_t address, void **context)
 {
     unsigned type = 0, is_managed = 0;
@@ -98,8 +97,8 @@ static int is_on_device(const struct driver *of, uintptr_t address, void **conte
            of->get_attribute(context, ATTRIBUTE_CONTEXT, address) == 0;
 }
 
-static int copy_by(const struct driver *of, void *context, uintptr_t to, uintptr_t from,
-                   size_t size)
+static int copy_with_driver(const struct driver *of, void *context, uintptr_t to, uintptr_t from,
+                            size_t size)
 {
     void *before;
     int error = of->push(context);
@@ -116,7 +115,7 @@ static int copy_by(const struct driver *of, void *context, uintptr_t to, uintptr
 
 int gpu_copy_in(struct buf_desc *buf, struct gpu_copy *copy)
 {
-    const struct driver *of = driver_of_program();
+    const struct driver *of = find_loaded_driver();
     const struct type_layout *layout;
     int64_t lower, upper;
     void *context;
@@ -131,7 +130,7 @@ int gpu_copy_in(struct buf_desc *buf, struct gpu_copy *copy)
     if (!is_on_device(of, first, &context))
         return MPI_SUCCESS;
     char *host = malloc(size);
-    error = host ? copy_by(of, context, (uintptr_t)host, first, size) : MPI_ERR_NO_MEM;
+    error = host ? copy_with_driver(of, context, (uintptr_t)host, first, size) : MPI_ERR_NO_MEM;
     if (error != MPI_SUCCESS) {
         free(host);
         return error;
@@ -143,11 +142,11 @@ int gpu_copy_in(struct buf_desc *buf, struct gpu_copy *copy)
 
 int gpu_copy_out(struct gpu_copy *copy, int is_changed)
 {
-    const struct driver *of = driver_of_program();
+    const struct driver *of = find_loaded_driver();
     void *context;
     int error = MPI_SUCCESS;
     if (copy->host && is_changed && is_on_device(of, copy->device, &context))
-        error = copy_by(of, context, copy->device, (uintptr_t)copy->host, copy->size);
+        error = copy_with_driver(of, context, copy->device, (uintptr_t)copy->host, copy->size);
     free(copy->host);
     return error;
 }

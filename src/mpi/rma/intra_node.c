@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* ASKED: MPI_Win_lock has returned, but MPI may not have acquired the lock yet. */
-enum lock_state { LOCK_NONE, LOCK_ASKED, LOCK_HELD };
+/* PENDING: MPI_Win_lock has returned, but MPI may not have acquired the lock yet. */
+enum lock_state { LOCK_NONE, LOCK_PENDING, LOCK_HELD };
 
 struct intra_node *intra_node_new(const struct group *group, struct rma_shared *shared,
                                   size_t mapped)
@@ -33,7 +33,7 @@ static int has_part(const struct window *window, int rank)
            window->intra_node->shared->rank[rank].size;
 }
 
-/* A get that has completed was executed by the target under the lock, so MPI has acquired it. */
+/* The target executes a get only under the lock, so after it MPI has acquired the lock. */
 static int await_lock(struct window *window, int rank)
 {
     char byte;
@@ -45,7 +45,7 @@ static int await_lock(struct window *window, int rank)
     return 1;
 }
 
-int intra_node_can_access(struct window *window, int rank, enum rma_kind way)
+int intra_node_can_access(struct window *window, int rank, enum rma_kind kind)
 {
     struct intra_node *node = window->intra_node;
     if (!has_part(window, rank))
@@ -53,10 +53,10 @@ int intra_node_can_access(struct window *window, int rank, enum rma_kind way)
     int lock = atomic_load_explicit(&node->locks[rank], memory_order_relaxed);
     if (lock == LOCK_NONE)
         lock = atomic_load_explicit(&node->lock_all_state, memory_order_relaxed);
-    if (lock == LOCK_HELD || (lock == LOCK_ASKED && await_lock(window, rank)) ||
+    if (lock == LOCK_HELD || (lock == LOCK_PENDING && await_lock(window, rank)) ||
         (lock == LOCK_NONE && atomic_load_explicit(&node->is_fenced, memory_order_relaxed)))
         return 1;
-    if (way != RMA_GET)
+    if (kind != RMA_GET)
         intra_node_mark_untracked(window, rank);
     return 0;
 }
@@ -69,16 +69,17 @@ void intra_node_mark_untracked(struct window *window, int rank)
 
 /* ---- Synchronisation ---- */
 
-static int lock_of(int assertion)
+static int lock_state_after(int assertion)
 {
-    return assertion & MPI_MODE_NOCHECK ? LOCK_HELD : LOCK_ASKED;
+    return assertion & MPI_MODE_NOCHECK ? LOCK_HELD : LOCK_PENDING;
 }
 
 void intra_node_lock(struct intra_node *node, int rank, int assertion)
 {
     atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
     if (rank >= 0) /* not MPI_PROC_NULL */
-        atomic_store_explicit(&node->locks[rank], lock_of(assertion), memory_order_relaxed);
+        atomic_store_explicit(&node->locks[rank], lock_state_after(assertion),
+                              memory_order_relaxed);
 }
 
 void intra_node_unlock(struct intra_node *node, int rank, int ranks)
@@ -91,7 +92,7 @@ void intra_node_unlock(struct intra_node *node, int rank, int ranks)
 void intra_node_lock_all(struct intra_node *node, int assertion)
 {
     atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
-    atomic_store_explicit(&node->lock_all_state, lock_of(assertion), memory_order_relaxed);
+    atomic_store_explicit(&node->lock_all_state, lock_state_after(assertion), memory_order_relaxed);
 }
 
 void intra_node_unlock_all(struct intra_node *node, int ranks)
@@ -107,8 +108,8 @@ void intra_node_start(struct intra_node *node)
     atomic_store_explicit(&node->is_fenced, 0, memory_order_relaxed);
 }
 
-/* The barrier comes after MPI's fence: operations from other nodes have then completed at all ranks
- * of this node. */
+/* The barrier follows MPI's fence: then operations from other nodes are complete at all ranks of
+ * this node. */
 int intra_node_fence(struct window *window, int assertion)
 {
     struct intra_node *node = window->intra_node;

@@ -3,11 +3,54 @@
 
 #include <stdlib.h>
 
+/* ---- Fence and flush ---- */
+
+enum { PROGRESS_EVERY_FLUSHES = 64 };
+
+int window_progress(struct window *window)
+{
+    atomic_store_explicit(&window->has_read, 0, memory_order_relaxed);
+    return progress_until_idle();
+}
+
+int win_fence(struct window *window, int assertion)
+{
+    struct barrier *barrier = &window->rma_shared->barrier;
+    struct wait wait = window_wait(window);
+    int result = barrier_await(barrier, barrier_arrive(barrier, window->group->ranks), &wait);
+    if (assertion & MPI_MODE_NOSUCCEED)
+        atomic_fetch_and_explicit(&window->epochs, ~WINDOW_EPOCH_FENCE, memory_order_relaxed);
+    else
+        atomic_fetch_or_explicit(&window->epochs, WINDOW_EPOCH_FENCE, memory_order_relaxed);
+    return result == MPI_SUCCESS ? window_progress(window) : result;
+}
+
+int win_flush(struct window *window)
+{
+    if (atomic_load_explicit(&window->epochs, memory_order_relaxed) &
+        (WINDOW_EPOCH_LOCKS | WINDOW_EPOCH_UNCHECKED))
+        return win_sync(window);
+    return MPI_ERR_RMA_SYNC;
+}
+
+/* Stores are visible to other ranks anyway; this only orders them. A program may flush in a loop
+ * until another rank has done something, and that rank may be sending to this one. So every
+ * PROGRESS_EVERY_FLUSHES flushes MPI makes progress. */
+int win_sync(struct window *window)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&window->has_read, memory_order_relaxed))
+        return window_progress(window);
+    /* Not an atomic increment, which costs as much as the fence: concurrent updates may lose a
+     * count. */
+    uint32_t flushes = atomic_load_explicit(&window->flushes, memory_order_relaxed) + 1;
+    atomic_store_explicit(&window->flushes, flushes, memory_order_relaxed);
+    return flushes % PROGRESS_EVERY_FLUSHES == 0 ? progress_step() : MPI_SUCCESS;
+}
+
 /* ---- Locks ---- */
 
-/* MPI_Win_lock, MPI_Win_lock_all and their ends.
- *
- * One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
+/* One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
  * number of ranks:
  *
  *   MPI_Win_lock_all           lock_all_word, low half + 1, while the high half is 0
@@ -16,14 +59,15 @@
  *   MPI_Win_lock, shared       part + 1, while it is not LOCK_EXCLUSIVE
  *
  * Deadlock-free: a rank that owns `lock_all_word` and waits for a part waits for holders of that
- * part, and these never need `lock_all_word` to go on. Locks are acquire, unlocks are release. */
+ * part, and these never need `lock_all_word` to proceed. Locks are acquire, unlocks are release. */
 
 #define LOCK_EXCLUSIVE UINT32_MAX
 #define ONE_EXCLUSIVE  (UINT64_C(1) << 32)
 
+/* Values of window->locked and window->locked_all. */
 enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
 
-/* Adds `step` to lock_all_word once the half in `against` is zero. */
+/* Adds `step` to the word once the half under the mask `against` is zero. */
 static int lock_all_word_enter(struct window *window, uint64_t step, uint64_t against)
 {
     _Atomic uint64_t *word = &window->rma_shared->lock_all_word;
@@ -45,7 +89,7 @@ static void lock_all_word_leave(struct window *window, uint64_t step)
     atomic_fetch_sub_explicit(&window->rma_shared->lock_all_word, step, memory_order_release);
 }
 
-static int enter_part(struct window *window, int rank, int exclusive)
+static int part_lock_enter(struct window *window, int rank, int exclusive)
 {
     _Atomic uint32_t *word = &window->rma_shared->rank[rank].lock;
     struct wait wait = window_wait(window);
@@ -82,7 +126,7 @@ int win_lock(struct window *window, int type, int rank, int assertion)
         result = lock_all_word_enter(window, ONE_EXCLUSIVE, UINT32_MAX);
     if (result != MPI_SUCCESS)
         return result;
-    result = enter_part(window, rank, exclusive);
+    result = part_lock_enter(window, rank, exclusive);
     if (result == MPI_SUCCESS) {
         window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
         epoch_open(window, 1);
@@ -141,15 +185,13 @@ int win_unlock_all(struct window *window)
 
 /* ---- Post, start, complete, wait ---- */
 
-/* MPI_Win_post, start, complete, wait and test.
- *
- * posted[target][origin] counts the exposure epochs that target has opened for origin; origin's
+/* posted[target][origin] counts the exposure epochs that target has opened for origin; origin's
  * start waits until there is one more than it has used. completed counts, at the target, the access
  * epochs that origins have ended; the target's wait needs one more from each rank of its group.
  * Counts suffice because an origin cannot complete again before the target has posted again. */
 
-/* Opens an epoch with the group's ranks, translated to the window's. */
-static int begin(struct window *window, struct window_epoch *epoch, MPI_Group group)
+/* Opens an epoch with the group's ranks, translated to ranks of the window. */
+static int group_epoch_begin(struct window *window, struct window_epoch *epoch, MPI_Group group)
 {
     int count, result = pmpi()->Group_size(group, &count);
     if (result != MPI_SUCCESS || epoch->ranks)
@@ -171,7 +213,7 @@ static int begin(struct window *window, struct window_epoch *epoch, MPI_Group gr
     return result;
 }
 
-static void end(struct window_epoch *epoch)
+static void group_epoch_end(struct window_epoch *epoch)
 {
     free(epoch->ranks);
     *epoch = (struct window_epoch){NULL, 0};
@@ -179,7 +221,7 @@ static void end(struct window_epoch *epoch)
 
 int win_post(struct window *window, MPI_Group group)
 {
-    int result = begin(window, &window->exposure, group);
+    int result = group_epoch_begin(window, &window->exposure, group);
     for (int i = 0; result == MPI_SUCCESS && i < window->exposure.count; i++)
         atomic_fetch_add_explicit(
             rma_posted(window->rma_shared, window->group->rank, window->exposure.ranks[i]), 1,
@@ -189,7 +231,7 @@ int win_post(struct window *window, MPI_Group group)
 
 int win_start(struct window *window, MPI_Group group)
 {
-    int result = begin(window, &window->access, group);
+    int result = group_epoch_begin(window, &window->access, group);
     struct wait wait = window_wait(window);
     for (int i = 0; result == MPI_SUCCESS && i < window->access.count; i++) {
         int target = window->access.ranks[i];
@@ -217,11 +259,11 @@ int win_complete(struct window *window)
     }
     if (atomic_load_explicit(&window->epochs, memory_order_relaxed) & WINDOW_EPOCH_START)
         epoch_close(window, WINDOW_EPOCH_START);
-    end(&window->access);
+    group_epoch_end(&window->access);
     return MPI_SUCCESS;
 }
 
-static int is_complete(const struct window *window)
+static int exposure_is_complete(const struct window *window)
 {
     uint32_t completed = atomic_load_explicit(
         &window->rma_shared->rank[window->group->rank].completed, memory_order_acquire);
@@ -232,10 +274,10 @@ int win_test(struct window *window, int *flag)
 {
     if (!window->exposure.ranks)
         return MPI_ERR_RMA_SYNC;
-    *flag = is_complete(window);
+    *flag = exposure_is_complete(window);
     if (*flag) {
         window->completes += (uint32_t)window->exposure.count;
-        end(&window->exposure);
+        group_epoch_end(&window->exposure);
         return window_progress(window);
     }
     return progress_step(); /* for a program that loops over MPI_Win_test */
@@ -247,7 +289,7 @@ int win_wait(struct window *window)
     int done = 0, result = win_test(window, &done);
     while (result == MPI_SUCCESS && !done) {
         result = wait_round(&wait);
-        if (result == MPI_SUCCESS && is_complete(window))
+        if (result == MPI_SUCCESS && exposure_is_complete(window))
             result = win_test(window, &done);
     }
     return result;

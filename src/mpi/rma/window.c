@@ -5,8 +5,6 @@
 
 /* ---- The table of windows ---- */
 
-/* finds the window of a handle, and lists all windows. */
-
 static struct handle_table handles = HANDLE_TABLE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 static struct window *first, **last = &first;
@@ -49,7 +47,7 @@ void window_remove(struct window *window)
     pthread_mutex_unlock(&mutex);
 }
 
-/* Only MPI_Finalize walks the list, when no other thread may call MPI. */
+/* Without the mutex: only MPI_Finalize walks the list, when no other thread may call MPI. */
 int windows_each(int (*function)(struct window *window))
 {
     int outcome = MPI_SUCCESS;
@@ -63,8 +61,6 @@ int windows_each(int (*function)(struct window *window))
 }
 
 /* ---- Parts ---- */
-
-/* what the ranks of a window share, and MPI_Win_fence and MPI_Win_flush. */
 
 size_t rma_shared_size(int ranks)
 {
@@ -100,10 +96,10 @@ static int library_checks_epochs(const struct window *window)
 
 void rma_publish_part(struct window *window)
 {
-    struct rma_part *mine = &shared_of(window)->rank[window->group->rank];
-    mine->base = window->base;
-    mine->size = window->size;
-    mine->disp_unit = window->disp_unit;
+    struct rma_part *part = &shared_of(window)->rank[window->group->rank];
+    part->base = window->base;
+    part->size = window->size;
+    part->disp_unit = window->disp_unit;
     gpu_detect();
     /* MPI knows the epochs of a window that spans nodes. */
     if (!window->rma_shared || !library_checks_epochs(window))
@@ -120,48 +116,7 @@ char *rma_part_base(const struct window *window, int rank)
     return window->bases ? window->bases[rank] : rma_part_of(window, rank)->base;
 }
 
-int window_progress(struct window *window)
-{
-    atomic_store_explicit(&window->has_read, 0, memory_order_relaxed);
-    return progress_until_idle();
-}
-
-int win_fence(struct window *window, int assertion)
-{
-    struct barrier *barrier = &window->rma_shared->barrier;
-    struct wait wait = window_wait(window);
-    int result = barrier_await(barrier, barrier_arrive(barrier, window->group->ranks), &wait);
-    if (assertion & MPI_MODE_NOSUCCEED)
-        atomic_fetch_and_explicit(&window->epochs, ~WINDOW_EPOCH_FENCE, memory_order_relaxed);
-    else
-        atomic_fetch_or_explicit(&window->epochs, WINDOW_EPOCH_FENCE, memory_order_relaxed);
-    return result == MPI_SUCCESS ? window_progress(window) : result;
-}
-
-int win_flush(struct window *window)
-{
-    if (atomic_load_explicit(&window->epochs, memory_order_relaxed) &
-        (WINDOW_EPOCH_LOCKS | WINDOW_EPOCH_UNCHECKED))
-        return win_sync(window);
-    return MPI_ERR_RMA_SYNC;
-}
-
-/* Other ranks see stores in any case; this only orders them. A program may loop over a flush until
- * another rank has done something, and that rank may be sending to this one: so MPI makes progress
- * now and then. */
-int win_sync(struct window *window)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&window->has_read, memory_order_relaxed))
-        return window_progress(window);
-    /* Load and store, not an atomic increment, which costs as much as the fence: a count lost to
-     * another thread does no harm. */
-    uint32_t flushes = atomic_load_explicit(&window->flushes, memory_order_relaxed) + 1;
-    atomic_store_explicit(&window->flushes, flushes, memory_order_relaxed);
-    return flushes % 64 == 0 ? progress_step() : MPI_SUCCESS;
-}
-
-/* No lock is held and no fence has opened an epoch. */
+/* For a rank that holds no lock and has no fence epoch. */
 static int check_start(const struct window *window, int rank, uint32_t epochs)
 {
     return (epochs & WINDOW_EPOCH_START) &&
@@ -170,26 +125,26 @@ static int check_start(const struct window *window, int rank, uint32_t epochs)
                : MPI_ERR_RMA_SYNC;
 }
 
-char *rma_target_address(struct window *window, int rank, MPI_Aint displacement, int64_t lower,
-                         int64_t upper, int *error)
+char *rma_target_address(struct window *window, int target_rank, MPI_Aint target_disp,
+                         int64_t lower, int64_t upper, int *error)
 {
-    if (rank < 0 || rank >= window->group->ranks) {
+    if (target_rank < 0 || target_rank >= window->group->ranks) {
         *error = MPI_ERR_RANK;
         return NULL;
     }
     uint32_t epochs = atomic_load_explicit(&window->epochs, memory_order_relaxed);
-    const struct rma_part *part = rma_part_of(window, rank);
+    const struct rma_part *part = rma_part_of(window, target_rank);
     int64_t offset, size = (int64_t)part->size;
-    *error = epochs & ~WINDOW_EPOCH_START ? MPI_SUCCESS : check_start(window, rank, epochs);
-    if (displacement < 0 && *error == MPI_SUCCESS)
+    *error = epochs & ~WINDOW_EPOCH_START ? MPI_SUCCESS : check_start(window, target_rank, epochs);
+    if (target_disp < 0 && *error == MPI_SUCCESS)
         *error = MPI_ERR_DISP;
     if (upper == lower) /* no data */
         offset = 0;
-    else if ((__builtin_mul_overflow(displacement, (int64_t)part->disp_unit, &offset) ||
+    else if ((__builtin_mul_overflow(target_disp, (int64_t)part->disp_unit, &offset) ||
               offset > size || upper > size - offset || lower < -offset) &&
              *error == MPI_SUCCESS)
         *error = MPI_ERR_RMA_RANGE;
-    return *error == MPI_SUCCESS ? rma_part_base(window, rank) + offset : NULL;
+    return *error == MPI_SUCCESS ? rma_part_base(window, target_rank) + offset : NULL;
 }
 
 const struct predefined_type *rma_usage_find_type(struct rma_usage *usage, MPI_Datatype type)

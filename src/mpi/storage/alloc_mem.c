@@ -8,7 +8,7 @@ struct block {
     struct storage_part part;
     struct storage_hints hints;
     size_t size;
-    int users; /* threads that flush it; it is not freed meanwhile */
+    int flushers; /* threads that flush it; it is not freed meanwhile */
     struct block *next;
 };
 
@@ -41,20 +41,21 @@ static int own_rank(void)
 
 /* ---- Allocation ---- */
 
-static double factor_of(const struct storage_hints *hints, size_t size)
+static double resolve_factor(const struct storage_hints *hints, size_t size)
 {
-    uint64_t room = storage_memory_available() / 10 * 9;
+    uint64_t available = storage_memory_available() / 10 * 9;
     if (hints->factor != STORAGE_FACTOR_AUTO)
         return hints->factor;
-    return size <= room ? 0 : 1 - (double)room / (double)size;
+    return size <= available ? 0 : 1 - (double)available / (double)size;
 }
 
 static int map_block(struct block *block, struct storage_error *error)
 {
     struct storage_part *part = &block->part;
     struct storage_file *file = &part->region.file;
-    int result = storage_layout_divide(&part->layout, &block->hints,
-                                       factor_of(&block->hints, block->size), block->size, error);
+    int result =
+        storage_layout_divide(&part->layout, &block->hints,
+                              resolve_factor(&block->hints, block->size), block->size, error);
     struct storage_range range = {part->layout.file_offset, part->layout.storage_length};
     if (result == 0 && range.length)
         result = storage_file_open(file, &block->hints, error);
@@ -78,7 +79,7 @@ static void free_block(struct block *block)
     free(block);
 }
 
-/* *made stays NULL when storage is not asked for. */
+/* *made stays NULL if the hints do not ask for storage. */
 static int make_block(size_t size, MPI_Info info, struct block **made, struct storage_error *error)
 {
     struct block *block = calloc(1, sizeof(*block));
@@ -123,7 +124,7 @@ static int is_inside(const struct block *block, const char *address)
     return address >= block->part.base && address < block->part.base + block->size;
 }
 
-/* Flushes what of the block lies in [from, to). */
+/* Flushes the bytes of the block in [from, to). */
 static int flush_block(struct block *block, const char *from, const char *to,
                        struct storage_error *error)
 {
@@ -137,8 +138,9 @@ static int flush_block(struct block *block, const char *from, const char *to,
         region, (struct storage_range){(uint64_t)(from - begin), (uint64_t)(to - from)}, error);
 }
 
-/* The first block after `after` in the list that overlaps [from, to), pinned until leave(). */
-static struct block *enter(const struct block *after, const char *from, const char *to)
+/* The first block after `after` in the list that overlaps [from, to), pinned until unpin_block().
+ */
+static struct block *pin_next_block(const struct block *after, const char *from, const char *to)
 {
     struct block *block;
     pthread_mutex_lock(&mutex);
@@ -146,15 +148,15 @@ static struct block *enter(const struct block *after, const char *from, const ch
         if (block->part.base < to && from < block->part.base + block->size)
             break;
     if (block)
-        block->users++;
+        block->flushers++;
     pthread_mutex_unlock(&mutex);
     return block;
 }
 
-static void leave(struct block *block)
+static void unpin_block(struct block *block)
 {
     pthread_mutex_lock(&mutex);
-    if (--block->users == 0)
+    if (--block->flushers == 0)
         pthread_cond_broadcast(&unused);
     pthread_mutex_unlock(&mutex);
 }
@@ -162,17 +164,17 @@ static void leave(struct block *block)
 static int flush_range(const char *from, const char *to, int *is_ours, struct storage_error *error)
 {
     int outcome = 0;
-    for (struct block *block = enter(NULL, from, to), *next; block; block = next) {
+    for (struct block *block = pin_next_block(NULL, from, to), *next; block; block = next) {
         int result = flush_block(block, from, to, error);
         *is_ours = 1;
         outcome = outcome < 0 ? outcome : result;
-        next = enter(block, from, to);
-        leave(block);
+        next = pin_next_block(block, from, to);
+        unpin_block(block);
     }
     return outcome;
 }
 
-/* Flushes everything on storage that is attached to a dynamic window. */
+/* Flushes all blocks that are attached to a dynamic window. */
 static int flush_attached(MPI_Win handle, int *is_ours, struct storage_error *error)
 {
     int outcome = 0;
@@ -180,19 +182,19 @@ static int flush_attached(MPI_Win handle, int *is_ours, struct storage_error *er
         char *base = NULL;
         size_t at = 0;
         pthread_mutex_lock(&mutex);
-        for (struct attached *one = attachments; one && !base; one = one->next)
-            if (one->handle == handle && at++ == i)
-                base = one->base;
+        for (struct attached *attached = attachments; attached && !base; attached = attached->next)
+            if (attached->handle == handle && at++ == i)
+                base = attached->base;
         pthread_mutex_unlock(&mutex);
         if (!base)
             return outcome;
-        struct block *block = enter(NULL, base, base + 1);
+        struct block *block = pin_next_block(NULL, base, base + 1);
         if (!block)
             continue;
         *is_ours = 1;
         int result = flush_block(block, block->part.base, block->part.base + block->size, error);
         outcome = outcome < 0 ? outcome : result;
-        leave(block);
+        unpin_block(block);
     }
 }
 
@@ -207,13 +209,14 @@ int storage_memory_sync(MPI_Win handle, int *is_ours)
     pmpi()->Win_get_attr(handle, MPI_WIN_SIZE, &size, &has_size);
     if (has_base && has_size && base && *size > 0)
         result = flush_range(base, base + *size, is_ours, &error);
-    int attached = flush_attached(handle, is_ours, &error);
-    return storage_report(own_rank(), "MPI_Win_sync", result < 0 ? result : attached, &error);
+    int attached_result = flush_attached(handle, is_ours, &error);
+    return storage_report(own_rank(), "MPI_Win_sync", result < 0 ? result : attached_result,
+                          &error);
 }
 
 /* ---- Freeing ---- */
 
-static int end_block(struct block *block, const char *call)
+static int close_block(struct block *block, const char *call)
 {
     struct storage_error error = {""};
     int result = 0;
@@ -226,7 +229,8 @@ static int end_block(struct block *block, const char *call)
     return class;
 }
 
-/* Removes a block from the list, once no thread flushes it; NULL: there is none. base NULL: any. */
+/* Removes the block at `base` from the list when no thread flushes it. NULL: there is none. base
+ * NULL: any block. */
 static struct block *remove_block(const void *base)
 {
     struct block *found = NULL;
@@ -234,7 +238,7 @@ static struct block *remove_block(const void *base)
     for (struct block **at = &blocks; *at && !found;) {
         if (base && !is_inside(*at, base)) {
             at = &(*at)->next;
-        } else if ((*at)->users) {
+        } else if ((*at)->flushers) {
             pthread_cond_wait(&unused, &mutex);
             at = &blocks;
         } else {
@@ -251,14 +255,14 @@ int storage_memory_free(void *base, int *is_ours)
 {
     struct block *block = base && storage_memory_is_used() ? remove_block(base) : NULL;
     *is_ours = block != NULL;
-    return block ? end_block(block, "MPI_Free_mem") : MPI_SUCCESS;
+    return block ? close_block(block, "MPI_Free_mem") : MPI_SUCCESS;
 }
 
-int storage_memory_end(void)
+int storage_memory_free_all(void)
 {
     int outcome = MPI_SUCCESS;
     for (struct block *block = remove_block(NULL); block; block = remove_block(NULL)) {
-        int result = end_block(block, "MPI_Finalize");
+        int result = close_block(block, "MPI_Finalize");
         outcome = outcome == MPI_SUCCESS ? result : outcome;
     }
     return outcome;
@@ -270,14 +274,14 @@ void storage_memory_attach(MPI_Win handle, void *base)
 {
     if (!storage_memory_is_used())
         return;
-    struct block *block = enter(NULL, base, (char *)base + 1);
-    struct attached *one = block ? malloc(sizeof(*one)) : NULL;
+    struct block *block = pin_next_block(NULL, base, (char *)base + 1);
+    struct attached *attached = block ? malloc(sizeof(*attached)) : NULL;
     if (block)
-        leave(block);
-    if (one) {
+        unpin_block(block);
+    if (attached) {
         pthread_mutex_lock(&mutex);
-        *one = (struct attached){handle, base, attachments};
-        attachments = one;
+        *attached = (struct attached){handle, base, attachments};
+        attachments = attached;
         pthread_mutex_unlock(&mutex);
     }
 }
@@ -286,13 +290,13 @@ void storage_memory_detach(MPI_Win handle, const void *base)
 {
     pthread_mutex_lock(&mutex);
     for (struct attached **at = &attachments; *at;) {
-        struct attached *one = *at;
-        if (one->handle != handle || (base && one->base != base)) {
-            at = &one->next;
+        struct attached *attached = *at;
+        if (attached->handle != handle || (base && attached->base != base)) {
+            at = &attached->next;
             continue;
         }
-        *at = one->next;
-        free(one);
+        *at = attached->next;
+        free(attached);
         if (base)
             break; /* it may be attached twice */
     }

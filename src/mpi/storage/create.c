@@ -10,9 +10,7 @@
 #include "base/hash.h"
 #include "mpi/pmpi/message.h"
 
-/* which bytes of which file a rank's part lies on. */
-
-/* What a rank tells the others about its file. */
+/* A rank's claim: the bytes of the file that its part lies on. */
 struct storage_claim {
     int32_t error; /* an error class */
     int32_t is_contiguous, is_memory, has_offset;
@@ -21,19 +19,9 @@ struct storage_claim {
 };
 _Static_assert(sizeof(struct storage_claim) <= AGREEMENT_RECORD_MAX, "a record");
 
-/* This rank's claim, once its file is open; error: an error class. */
-struct storage_claim storage_claim_of(const struct storage_window *storage, int error);
-/* Given all ranks' claims and the sizes of their parts, locks, reserves and maps this rank's. In a
- * contiguous window it sets offsets and lengths in `all`. call: the MPI function, for messages. 0
- * or -errno. */
-int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
-                  struct storage_claim *all, const char *call, struct storage_error *error);
-
 /* ---- Claims ---- */
 
-/* locks, space and mappings of the ranks' parts.
- *
- * Invariant: every byte of a file is locked by exactly one rank of the job, the lowest one whose
+/* Invariant: every byte of a file is locked by exactly one rank of the job, the lowest one whose
  * part has it. */
 
 static uint64_t hash_path(const char *path)
@@ -44,7 +32,8 @@ static uint64_t hash_path(const char *path)
     return hash;
 }
 
-struct storage_claim storage_claim_of(const struct storage_window *storage, int error)
+/* This rank's claim, once its file is open. error: an error class. */
+static struct storage_claim own_claim(const struct storage_window *storage, int error)
 {
     const struct storage_file *file = &storage->own.region.file;
     return (struct storage_claim){
@@ -68,13 +57,13 @@ static int is_same_file(const struct group *group, const struct storage_claim *a
            (is_intra_node ? all[i].device == all[j].device : all[i].path == all[j].path);
 }
 
-static int overlap(const struct storage_claim *one, const struct storage_claim *other)
+static int overlap(const struct storage_claim *a, const struct storage_claim *b)
 {
-    return one->length && other->length && one->offset < other->offset + other->length &&
-           other->offset < one->offset + one->length;
+    return a->length && b->length && a->offset < b->offset + b->length &&
+           b->offset < a->offset + a->length;
 }
 
-/* Locks [from, to) of this rank's file, except what lower ranks, from `lower` on, have. */
+/* Locks [from, to) of this rank's file, except the ranges of lower ranks from `lower` on. */
 static int lock_rest(struct storage_window *storage, const struct group *group,
                      const struct storage_claim *all, int lower, uint64_t from, uint64_t to,
                      struct storage_error *error)
@@ -96,7 +85,7 @@ static int lock_rest(struct storage_window *storage, const struct group *group,
 }
 
 /* The lowest rank with a file; 0 when there is none. */
-static int lead_of(const struct group *group, const struct storage_claim *all)
+static int lowest_rank_with_file(const struct group *group, const struct storage_claim *all)
 {
     for (int i = 0; i < group->ranks; i++)
         if (all[i].path)
@@ -104,8 +93,8 @@ static int lead_of(const struct group *group, const struct storage_claim *all)
     return 0;
 }
 
-/* The parts of a contiguous window follow one another in one file, so a rank without one may have
- * an empty part only. It follows the others' layout, whatever it has said itself. */
+/* The parts of a contiguous window follow one another in one file, so a rank without a file must
+ * have an empty part. It follows the other ranks' layout. */
 static int check_contiguous(const struct group *group, const uint64_t *sizes,
                             const struct storage_claim *all, int lead, struct storage_error *error)
 {
@@ -134,32 +123,35 @@ static int check_contiguous(const struct group *group, const uint64_t *sizes,
     return 0;
 }
 
-static void look_around(struct storage_window *storage, const struct group *group,
-                        const struct storage_claim *all)
+static void find_overlaps(struct storage_window *storage, const struct group *group,
+                          const struct storage_claim *all)
 {
-    storage->is_leader = 1;
+    storage->is_node_leader = 1;
     for (int i = 0; i < group->ranks; i++) {
         storage->has_memory_ranks |= all[i].is_memory;
         if (i < storage->rank && group_is_intra_node(group, i) &&
             is_same_file(group, all, i, storage->rank))
-            storage->is_leader = 0;
+            storage->is_node_leader = 0;
         for (int j = 0; j < i; j++)
             storage->overlaps |= is_same_file(group, all, i, j) && overlap(&all[i], &all[j]);
     }
 }
 
-/* Ranks that mean to share bytes give the offset. A rank that gave none may have forgotten that its
- * part begins where the others' do: the first rank of such a pair says so, once in its process. */
+/* Ranks that share bytes on purpose set the offset. A rank that set none may have forgotten that
+ * all parts begin at the same byte: the first rank of such a pair prints a warning, once in its
+ * process.
+ */
 static void warn_of_overlap(const struct storage_window *storage, const struct group *group,
                             const struct storage_claim *all, const char *call)
 {
-    static _Atomic int is_told; /* any thread that creates a window sets it, relaxed */
+    static _Atomic int has_warned; /* any thread that creates a window sets it, relaxed */
     for (int i = 0; i < group->ranks; i++)
         for (int j = i + 1; j < group->ranks; j++) {
             if ((all[i].has_offset && all[j].has_offset) || !is_same_file(group, all, i, j) ||
                 !overlap(&all[i], &all[j]))
                 continue;
-            if (i == storage->rank && !atomic_exchange_explicit(&is_told, 1, memory_order_relaxed))
+            if (i == storage->rank &&
+                !atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
                 layer_message(i,
                               "%s: ranks %d and %d have the same bytes of %s, so what one stores "
                               "replaces what the other stored: give each rank a file or a "
@@ -171,8 +163,8 @@ static void warn_of_overlap(const struct storage_window *storage, const struct g
 }
 
 /* In a contiguous window the parts follow one another, beginning at the offset. */
-static void place_parts(const struct group *group, const uint64_t *sizes, int lead,
-                        struct storage_claim *all)
+static void compute_offsets(const struct group *group, const uint64_t *sizes, int lead,
+                            struct storage_claim *all)
 {
     uint64_t offset = all[lead].offset;
     for (int i = 0; i < group->ranks && all[lead].is_contiguous; i++) {
@@ -182,8 +174,9 @@ static void place_parts(const struct group *group, const uint64_t *sizes, int le
     }
 }
 
-/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by the lead for
- * all, else by every process for itself; without a file of its own, in reach.c. */
+/* Maps the rank's own part. A contiguous window is mapped as a whole: in a space by the lead rank
+ * for all, otherwise by every process for itself; a process without a file does it in
+ * remote_parts.c. */
 static int map_own(struct storage_window *storage, const struct group *group,
                    const struct storage_claim *all, struct storage_error *error)
 {
@@ -195,25 +188,30 @@ static int map_own(struct storage_window *storage, const struct group *group,
             return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
         return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
     }
-    if (storage->own.region.file.fd < 0 || (group->is_one_space && storage->rank != storage->lead))
+    if (storage->own.region.file.fd < 0 ||
+        (group->is_one_space && storage->rank != storage->lead_rank))
         return 0;
-    storage->whole.file = storage->own.region.file; /* borrowed */
-    return storage_region_map(&storage->whole, all[0].offset,
+    storage->whole_region.file = storage->own.region.file; /* borrowed */
+    return storage_region_map(&storage->whole_region, all[0].offset,
                               all[last].offset + all[last].length - all[0].offset, NULL,
                               storage->hints.style, error);
 }
 
-int storage_claim(struct storage_window *storage, const struct group *group, const uint64_t *sizes,
-                  struct storage_claim *all, const char *call, struct storage_error *error)
+/* Given all ranks' claims and the sizes of their parts, locks, reserves and maps this rank's part.
+ * In a contiguous window it sets offsets and lengths in `all`. call: the MPI function, for
+ * messages. 0 or -errno. */
+static int claim_part(struct storage_window *storage, const struct group *group,
+                      const uint64_t *sizes, struct storage_claim *all, const char *call,
+                      struct storage_error *error)
 {
     struct storage_file *file = &storage->own.region.file;
-    storage->lead = lead_of(group, all);
-    int result = check_contiguous(group, sizes, all, storage->lead, error);
+    storage->lead_rank = lowest_rank_with_file(group, all);
+    int result = check_contiguous(group, sizes, all, storage->lead_rank, error);
     if (result < 0)
         return result;
-    storage->is_contiguous = all[storage->lead].is_contiguous;
-    place_parts(group, sizes, storage->lead, all);
-    look_around(storage, group, all);
+    storage->is_contiguous = all[storage->lead_rank].is_contiguous;
+    compute_offsets(group, sizes, storage->lead_rank, all);
+    find_overlaps(storage, group, all);
     if (storage->overlaps)
         warn_of_overlap(storage, group, all, call);
     struct storage_claim *mine = &all[storage->rank];
@@ -228,24 +226,22 @@ int storage_claim(struct storage_window *storage, const struct group *group, con
 
 /* ---- Creation ---- */
 
-/* all ranks create a window on storage together.
+/* A rank that fails still takes part in every allgather, so that no rank waits for it. The first
+ * error of all ranks is the result.
  *
- * A rank that fails still takes part in every gather, so that no rank waits for it; the first error
- * of all ranks is the window's.
- *
- *   open     every rank opens its file                                               gather
- *   claim    locks, space, mappings: once no rank can still be opening               gather
- *   reach    the other ranks' parts at addresses of this rank                        gather
- *   version  the newest one into the window, if it has versions */
+ *   open     every rank opens its file                                          allgather
+ *   claim    locks, space, mappings, when all ranks have opened their files      allgather
+ *   map      the other ranks' parts at addresses of this process                 allgather
+ *   restore  the newest version into the window, if it has versions */
 
 /* ---- Open ---- */
 
-/* "auto", as the paper defines it: the part that does not fit into memory is on storage. All ranks
- * of this node that have "auto" share what is free, and what the others' memory leaves of it; a
- * tenth stays free. */
+/* "auto", as the paper defines it: the part that does not fit into memory is on storage. The ranks
+ * of this node that have "auto" share the free memory, minus the other ranks' memory and a tenth.
+ */
 static double auto_factor(const struct group *group, const struct window_proposal *proposals)
 {
-    uint64_t wanted = 0, room = storage_memory_available() / 10 * 9;
+    uint64_t wanted = 0, available = storage_memory_available() / 10 * 9;
     for (int i = 0; i < group->ranks; i++) {
         uint64_t memory = proposals[i].memory;
         if (!group_is_intra_node(group, i))
@@ -253,9 +249,9 @@ static double auto_factor(const struct group *group, const struct window_proposa
         if (memory == WINDOW_MEMORY_FITS)
             wanted += proposals[i].size;
         else
-            room -= memory < room ? memory : room;
+            available -= memory < available ? memory : available;
     }
-    return wanted <= room ? 0 : 1 - (double)room / (double)wanted;
+    return wanted <= available ? 0 : 1 - (double)available / (double)wanted;
 }
 
 static int is_noncontig(MPI_Info info)
@@ -268,8 +264,8 @@ static int is_noncontig(MPI_Info info)
            found && strcmp(value, "true") == 0;
 }
 
-static int divide(struct storage_window *storage, const struct window_request *request,
-                  struct storage_error *error)
+static int divide_part(struct storage_window *storage, const struct window_request *request,
+                       struct storage_error *error)
 {
     struct storage_hints *hints = &storage->hints;
     if (storage->is_contiguous && hints->factor != 1)
@@ -300,13 +296,13 @@ static int open_file(struct storage_window *storage, const struct window_request
         return 0;
     }
     if (result == 0)
-        result = divide(storage, request, error);
+        result = divide_part(storage, request, error);
     if (result == 0 && (storage->own.layout.storage_length || storage->is_contiguous))
         result = storage_file_open(&storage->own.region.file, &storage->hints, error);
     return result;
 }
 
-/* ---- All ---- */
+/* ---- All steps ---- */
 
 static int first_error(const struct storage_claim *all, int ranks)
 {
@@ -321,82 +317,83 @@ static struct storage_window *new_storage(struct window *window)
     struct storage_window *storage = calloc(1, sizeof(*storage));
     if (!storage)
         return NULL;
-    storage->own.region.file.fd = storage->whole.file.fd = storage->memory = -1;
+    storage->own.region.file.fd = storage->whole_region.file.fd = storage->memory = -1;
     storage->rank = window->group->rank;
     storage->ranks = window->group->ranks;
     storage->group = window->group;
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
-    (void)agreement_comm_init(&storage->all, storage->group, storage->rank, storage->ranks);
+    (void)agreement_comm_init(&storage->all_ranks, storage->group, storage->rank, storage->ranks);
     window->memory = storage;
     return storage;
 }
 
-int storage_build(struct window *window, const struct window_request *request)
+int storage_create(struct window *window, const struct window_request *request)
 {
     struct group *group = window->group;
     struct storage_error error = {""};
     struct storage_window *storage = new_storage(window);
     uint64_t *sizes = calloc((size_t)group->ranks, sizeof(*sizes));
     struct storage_claim *claims = calloc((size_t)group->ranks, sizeof(*claims));
-    int result = storage && storage->counts && storage->all.words && sizes && claims ? 0 : -ENOMEM;
+    int result =
+        storage && storage->counts && storage->all_ranks.words && sizes && claims ? 0 : -ENOMEM;
     for (int i = 0; result == 0 && i < group->ranks; i++)
         sizes[i] = request->proposals[i].size;
     if (result == 0)
         result = open_file(storage, request, &error);
     int class = storage_report(group->rank, request->call, result, &error);
-    struct storage_claim mine = {.error = class};
+    struct storage_claim claim = {.error = class};
     if (result == 0)
-        mine = storage_claim_of(storage, class);
+        claim = own_claim(storage, class);
     const void *all = NULL;
-    int outcome = agreement_allgather(request->agreement, &mine, sizeof(mine), &all);
+    int outcome = agreement_allgather(request->agreement, &claim, sizeof(claim), &all);
     if (outcome == MPI_SUCCESS)
         outcome = first_error(all, group->ranks);
     if (outcome == MPI_SUCCESS) {
-        /* A gathering that succeeds sets it.
+        /* An allgather that succeeds sets it.
          * NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
         memcpy(claims, all, (size_t)group->ranks * sizeof(*claims));
-        result = storage_claim(storage, group, sizes, claims, request->call, &error);
+        result = claim_part(storage, group, sizes, claims, request->call, &error);
         class = storage_report(group->rank, request->call, result, &error);
-        outcome = storage_reach(window, request, sizes, class);
+        outcome = storage_map_remote_parts(window, request, sizes, class);
     }
     free(sizes);
     free(claims);
     if (outcome == MPI_SUCCESS)
-        outcome = pmpi()->Comm_dup(request->comm, &storage->all.comm);
-    if (outcome == MPI_SUCCESS) /* whose errors are returned, not fatal */
-        outcome = pmpi()->Comm_set_errhandler(storage->all.comm, MPI_ERRORS_RETURN);
+        outcome = pmpi()->Comm_dup(request->comm, &storage->all_ranks.comm);
+    if (outcome == MPI_SUCCESS)
+        outcome = pmpi()->Comm_set_errhandler(storage->all_ranks.comm, MPI_ERRORS_RETURN);
     if (outcome == MPI_SUCCESS)
         outcome = storage_versions_open(window, request->call);
     if (outcome != MPI_SUCCESS && storage) {
         storage_file_revert(&storage->own.region.file);
-        storage_dismantle(window);
+        storage_destroy(window);
     }
     return outcome;
 }
 
-void storage_dismantle(struct window *window)
+void storage_destroy(struct window *window)
 {
     struct storage_window *storage = window->memory;
     storage_versions_close(storage);
-    storage_descriptors_close(storage);
-    for (int i = 0; storage->others && i < storage->ranks; i++)
-        storage_part_unmap(&storage->others[i]);
-    for (int i = 0; i < storage->holds; i++)
+    remote_files_close(storage);
+    for (int i = 0; storage->remote_parts && i < storage->ranks; i++)
+        storage_part_unmap(&storage->remote_parts[i]);
+    for (int i = 0; i < storage->hold_count; i++)
         if (group_in_space(window->group, i))
             hold_release(window->group->members[i]);
     struct storage_file file = storage->own.region.file;
     storage_part_unmap(&storage->own);
-    storage_region_unmap(&storage->whole);
+    storage_region_unmap(&storage->whole_region);
     storage_file_close(&file);
     if (storage->memory >= 0)
         close(storage->memory);
-    agreement_comm_free(&storage->versioned);
-    agreement_comm_free(&storage->all);
+    agreement_comm_free(&storage->versioned_ranks);
+    agreement_comm_free(&storage->all_ranks);
     storage_hints_clear(&storage->hints);
     pthread_mutex_destroy(&storage->mutex);
-    free(storage->others);
-    free(storage->written);
+    free(storage->remote_parts);
+    free(storage->dirty_maps);
     free(storage->counts);
     free(storage);
     window->memory = NULL;

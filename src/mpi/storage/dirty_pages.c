@@ -11,12 +11,12 @@
 #include "mpi/rma/rma.h"
 #include "storage/versions/slots.h"
 
-enum { BITS = 64 };
+enum { BITS_PER_WORD = 64 };
 
 /* ---- Forks ---- */
 
-/* Of this process so far; any thread adds, relaxed: a child that stores into a window is waited for
- * before the commit, by whatever the program orders its stores with. */
+/* Forks of this process. Any thread adds. Relaxed: the program itself waits for a child that stores
+ * into a window before it commits. */
 static _Atomic uint32_t forks;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
 
@@ -32,116 +32,118 @@ static void watch_forks(void)
 
 /* ---- The maps ---- */
 
-/* Words of the map of a part, a bit for each page. */
-static size_t words_of(size_t size)
+/* Words of a part's map, which has a bit for each page. */
+static size_t map_words(size_t size)
 {
-    return (size / VERSIONS_PAGE + 1 + BITS - 1) / BITS;
+    return (size / VERSIONS_PAGE + 1 + BITS_PER_WORD - 1) / BITS_PER_WORD;
 }
 
-size_t storage_written_size(const uint64_t *sizes, int ranks)
+size_t dirty_maps_size(const uint64_t *sizes, int ranks)
 {
     size_t words = 0;
     for (int i = 0; i < ranks; i++)
-        words += words_of(sizes[i]);
+        words += map_words(sizes[i]);
     return words * sizeof(uint64_t);
 }
 
-int storage_written_place(struct storage_window *storage, const uint64_t *sizes, void *maps)
+int dirty_maps_init(struct storage_window *storage, const uint64_t *sizes, void *maps)
 {
     _Atomic uint64_t *next = maps;
-    storage->written = calloc((size_t)storage->ranks, sizeof(*storage->written));
-    if (!storage->written)
+    storage->dirty_maps = calloc((size_t)storage->ranks, sizeof(*storage->dirty_maps));
+    if (!storage->dirty_maps)
         return -ENOMEM;
     for (int i = 0; i < storage->ranks; i++) {
-        storage->written[i] = next;
-        next += words_of(sizes[i]);
+        storage->dirty_maps[i] = next;
+        next += map_words(sizes[i]);
     }
     return 0;
 }
 
-/* Relaxed: an agreement comes before the map is taken. */
+/* Relaxed: the ranks agree before the map is read. */
 static void add_pages(_Atomic uint64_t *map, uint64_t begin, uint64_t end)
 {
     for (uint64_t page = begin / VERSIONS_PAGE; page <= (end - 1) / VERSIONS_PAGE; page++)
-        atomic_fetch_or_explicit(&map[page / BITS], UINT64_C(1) << page % BITS,
+        atomic_fetch_or_explicit(&map[page / BITS_PER_WORD], UINT64_C(1) << page % BITS_PER_WORD,
                                  memory_order_relaxed);
 }
 
-/* ---- What is unseen ---- */
+/* ---- Untracked stores ---- */
 
 static struct rma_part *shared_part(const struct window *window, int rank)
 {
     return &(window->rma_shared ? window->rma_shared : window->intra_node->shared)->rank[rank];
 }
 
-/* Whether the processes of the node share memory about this window. */
-static int is_shared(const struct window *window)
+/* Whether the processes of the node share control memory. */
+static int has_control_memory(const struct window *window)
 {
     return window->rma_shared || window->intra_node;
 }
 
-static void set_unseen(const struct window *window, int rank)
+static void set_untracked(const struct window *window, int rank)
 {
-    atomic_store_explicit(&shared_part(window, rank)->is_unseen, 1, memory_order_relaxed);
+    atomic_store_explicit(&shared_part(window, rank)->has_untracked_stores, 1,
+                          memory_order_relaxed);
 }
 
-static int is_unseen(const struct window *window, int rank)
+static int has_untracked(const struct window *window, int rank)
 {
-    return atomic_load_explicit(&shared_part(window, rank)->is_unseen, memory_order_relaxed);
+    return atomic_load_explicit(&shared_part(window, rank)->has_untracked_stores,
+                                memory_order_relaxed);
 }
 
 /* Whether the file's pages may be pinned for long, so that a device writes to them. */
-static int can_be_pinned(const struct storage_window *storage)
+static int pages_can_be_pinned(const struct storage_window *storage)
 {
     struct statfs status;
     return fstatfs(storage->own.region.file.fd, &status) != 0 || status.f_type == TMPFS_MAGIC ||
            status.f_type == HUGETLBFS_MAGIC;
 }
 
-/* Whether all stores into this rank's part are seen. */
-static int is_seen(const struct window *window)
+/* Whether all stores into this rank's part can be tracked. */
+static int all_stores_are_tracked(const struct window *window)
 {
     const struct storage_window *storage = window->memory;
     if (storage->overlaps) /* through the other parts' mappings */
         return 0;
     if (window->group->is_one_space || storage->ranks == 1)
         return 1;
-    return storage->written && access("/dev/xpmem", F_OK) != 0 && access("/dev/knem", F_OK) != 0 &&
-           !(window->intra_node && can_be_pinned(storage));
+    return storage->dirty_maps && access("/dev/xpmem", F_OK) != 0 &&
+           access("/dev/knem", F_OK) != 0 && !(window->intra_node && pages_can_be_pinned(storage));
 }
 
 /* ---- Tracking ---- */
 
-/* Where the region's first byte is in the part. */
-static uint64_t storage_at(const struct storage_part *part)
+/* Offset of the region's first byte in the part. */
+static uint64_t region_offset(const struct storage_part *part)
 {
     return part->layout.storage_first ? 0 : part->layout.memory_length;
 }
 
 static struct storage_part *part_of(struct storage_window *storage, int rank)
 {
-    return rank == storage->rank ? &storage->own : &storage->others[rank];
+    return rank == storage->rank ? &storage->own : &storage->remote_parts[rank];
 }
 
-/* A contiguous window: each process has mapped all of it, and stores through that mapping. */
+/* Whether each process has mapped all of a contiguous window, and stores through that mapping. */
 static int has_mapped_whole(const struct storage_window *storage)
 {
-    return storage->written && storage->is_contiguous;
+    return storage->dirty_maps && storage->is_contiguous;
 }
 
-static void set_all_unseen(const struct window *window)
+static void set_all_untracked(const struct window *window)
 {
     for (int i = 0; i < window->group->ranks; i++)
         if (group_is_intra_node(window->group, i))
-            set_unseen(window, i);
+            set_untracked(window, i);
 }
 
-/* 0, or a negative number: stores into the region are not seen. */
+/* 0, or a negative number: stores into the region are not tracked. */
 static int track(const struct storage_window *storage, struct storage_region *region)
 {
-    static _Atomic int is_told; /* any thread that opens or uses a window sets it, relaxed */
+    static _Atomic int has_warned; /* any thread that opens or uses a window sets it, relaxed */
     int result = storage->hints.is_untracked ? -ENOTSUP : storage_region_track(region);
-    if (result == -EBUSY && !atomic_exchange_explicit(&is_told, 1, memory_order_relaxed))
+    if (result == -EBUSY && !atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
         layer_message(
             storage->rank,
             "stores into %s are not tracked, since a userfaultfd of another library watches "
@@ -151,45 +153,46 @@ static int track(const struct storage_window *storage, struct storage_region *re
     return result;
 }
 
-void storage_written_begin(struct window *window)
+void dirty_tracking_begin(struct window *window)
 {
     struct storage_window *storage = window->memory;
-    if (!is_shared(window))
+    if (!has_control_memory(window))
         return;
     (void)pthread_once(&forks_once, watch_forks);
-    storage->forks = atomic_load_explicit(&forks, memory_order_relaxed);
-    int is_tracked = is_seen(window);
+    storage->fork_count = atomic_load_explicit(&forks, memory_order_relaxed);
+    int is_tracked = all_stores_are_tracked(window);
     if (is_tracked)
-        is_tracked =
-            track(storage, has_mapped_whole(storage) ? &storage->whole : &storage->own.region) == 0;
+        is_tracked = track(storage, has_mapped_whole(storage) ? &storage->whole_region
+                                                              : &storage->own.region) == 0;
     if (!is_tracked && has_mapped_whole(storage))
-        set_all_unseen(window);
+        set_all_untracked(window);
     else if (!is_tracked)
-        set_unseen(window, storage->rank);
+        set_untracked(window, storage->rank);
 }
 
-/* Any thread. Without the mutex two of them might track one region. */
-void storage_written_await(struct window *window, int rank)
+/* The mutex keeps two threads from tracking one region. */
+void dirty_tracking_before_store(struct window *window, int rank)
 {
     struct storage_window *storage = window->memory;
-    if (!storage->kept || !storage->written || storage->is_contiguous || rank == storage->rank ||
-        storage->others[rank].region.is_borrowed || is_unseen(window, rank))
+    if (!storage->versions_kept || !storage->dirty_maps || storage->is_contiguous ||
+        rank == storage->rank || storage->remote_parts[rank].region.is_view ||
+        has_untracked(window, rank))
         return;
     pthread_mutex_lock(&storage->mutex);
-    if (track(storage, &storage->others[rank].region) < 0)
-        set_unseen(window, rank);
+    if (track(storage, &storage->remote_parts[rank].region) < 0)
+        set_untracked(window, rank);
     pthread_mutex_unlock(&storage->mutex);
 }
 
 /* ---- A commit ---- */
 
-/* Adds ranges of a region, whose first byte is byte `at` of the part; of these the storage part's.
- */
+/* Adds to the rank's map the ranges of a region whose first byte is byte `at` of the part, as far
+ * as they are in the storage part. */
 static void add_ranges(struct storage_window *storage, int rank, int64_t at,
                        const struct storage_ranges *ranges)
 {
     const struct storage_part *part = part_of(storage, rank);
-    int64_t first = (int64_t)storage_at(part);
+    int64_t first = (int64_t)region_offset(part);
     int64_t last = first + (int64_t)part->layout.storage_length;
     for (size_t i = 0; i < ranges->count; i++) {
         int64_t begin = at + (int64_t)ranges->range[i].offset;
@@ -197,51 +200,52 @@ static void add_ranges(struct storage_window *storage, int rank, int64_t at,
         begin = begin < first ? first : begin;
         end = end > last ? last : end;
         if (begin < end)
-            add_pages(storage->written[rank], (uint64_t)begin, (uint64_t)end);
+            add_pages(storage->dirty_maps[rank], (uint64_t)begin, (uint64_t)end);
     }
 }
 
-static void tell_whole(struct window *window, struct storage_ranges *ranges)
+static void publish_whole(struct window *window, struct storage_ranges *ranges)
 {
     struct storage_window *storage = window->memory;
-    if (!storage->whole.changes)
-        return; /* then all parts are unseen */
-    if (storage_region_changes(&storage->whole, ranges) != 0) {
-        set_all_unseen(window);
+    if (!storage->whole_region.changes)
+        return; /* all parts are untracked */
+    if (storage_region_changes(&storage->whole_region, ranges) != 0) {
+        set_all_untracked(window);
         return;
     }
     for (int i = 0; i < storage->ranks; i++)
-        add_ranges(storage, i,
-                   (int64_t)(storage->whole.file_offset - part_of(storage, i)->layout.file_offset),
-                   ranges);
+        add_ranges(
+            storage, i,
+            (int64_t)(storage->whole_region.file_offset - part_of(storage, i)->layout.file_offset),
+            ranges);
 }
 
-static void tell_part(struct window *window, int rank, struct storage_ranges *ranges)
+static void publish_part(struct window *window, int rank, struct storage_ranges *ranges)
 {
     struct storage_window *storage = window->memory;
     struct storage_part *part = part_of(storage, rank);
     if (!part->region.changes)
-        return; /* nothing was stored into it here, or it is unseen */
+        return; /* no store from this process, or untracked */
     if (storage_region_changes(&part->region, ranges) == 0)
-        add_ranges(storage, rank, (int64_t)storage_at(part), ranges);
+        add_ranges(storage, rank, (int64_t)region_offset(part), ranges);
     else
-        set_unseen(window, rank);
+        set_untracked(window, rank);
 }
 
-void storage_written_tell(struct window *window)
+void dirty_pages_publish(struct window *window)
 {
     struct storage_window *storage = window->memory;
     struct storage_ranges ranges = {0};
-    if (!is_shared(window))
+    if (!has_control_memory(window))
         return;
-    if (storage->forks != atomic_load_explicit(&forks, memory_order_relaxed))
-        set_all_unseen(window);
+    if (storage->fork_count != atomic_load_explicit(&forks, memory_order_relaxed))
+        set_all_untracked(window);
     if (has_mapped_whole(storage))
-        tell_whole(window, &ranges);
-    else if (storage->written)
+        publish_whole(window, &ranges);
+    else if (storage->dirty_maps)
         for (int i = 0; i < storage->ranks; i++)
             if (i != storage->rank)
-                tell_part(window, i, &ranges);
+                publish_part(window, i, &ranges);
     free(ranges.range);
 }
 
@@ -249,16 +253,16 @@ void storage_written_tell(struct window *window)
 static int collect_pages(struct window *window, struct storage_ranges *ranges)
 {
     struct storage_window *storage = window->memory;
-    _Atomic uint64_t *map = storage->written[storage->rank];
-    size_t words = words_of(storage_part_size(&storage->own));
+    _Atomic uint64_t *map = storage->dirty_maps[storage->rank];
+    size_t words = map_words(storage_part_size(&storage->own));
     for (size_t i = 0; i < words; i++) {
         uint64_t word = atomic_load_explicit(&map[i], memory_order_relaxed);
         if (word)
             word = atomic_exchange_explicit(&map[i], 0, memory_order_relaxed);
         for (; word; word &= word - 1) {
-            uint64_t page = i * BITS + (uint64_t)__builtin_ctzll(word);
+            uint64_t page = i * BITS_PER_WORD + (uint64_t)__builtin_ctzll(word);
             if (storage_ranges_add(ranges, page * VERSIONS_PAGE, VERSIONS_PAGE) < 0) {
-                set_unseen(window, storage->rank);
+                set_untracked(window, storage->rank);
                 return -ENOMEM;
             }
         }
@@ -266,18 +270,18 @@ static int collect_pages(struct window *window, struct storage_ranges *ranges)
     return 0;
 }
 
-int storage_written_take(struct window *window, struct storage_ranges *ranges)
+int dirty_pages_take(struct window *window, struct storage_ranges *ranges)
 {
     struct storage_window *storage = window->memory;
     const struct storage_part *own = &storage->own;
-    uint64_t at = storage_at(own);
+    uint64_t at = region_offset(own);
     int result = 0;
     ranges->count = 0;
-    if (!is_shared(window) || is_unseen(window, storage->rank))
+    if (!has_control_memory(window) || has_untracked(window, storage->rank))
         result = 1;
     else if (!has_mapped_whole(storage))
         result = storage_region_changes(&storage->own.region, ranges);
-    if (result == 0 && storage->written) {
+    if (result == 0 && storage->dirty_maps) {
         add_ranges(storage, storage->rank, (int64_t)at, ranges);
         ranges->count = 0;
         return collect_pages(window, ranges);

@@ -14,8 +14,6 @@
 
 /* ---- Hints ---- */
 
-/* reads hints from an MPI_Info, and writes those in force into one. */
-
 struct lookup {
     MPI_Info info;
     char value[MPI_MAX_INFO_VAL + 1];
@@ -39,9 +37,7 @@ int storage_info_read(struct storage_hints *hints, MPI_Info info, struct storage
     return storage_hints_read(hints, look_up, &lookup, error);
 }
 
-/* ---- What is in force ---- */
-
-static int describe_file(const struct storage_window *storage, MPI_Info info)
+static int write_file_hints(const struct storage_window *storage, MPI_Info info)
 {
     const struct storage_file *file = &storage->own.region.file;
     char text[MPI_MAX_INFO_VAL];
@@ -93,18 +89,17 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         int result = MPI_SUCCESS;
-        if (pairs[i].value[0]) /* access_style may be nothing */
+        if (pairs[i].value[0]) /* access_style may be empty */
             result = pmpi()->Info_set(info, (char *)pairs[i].key, (char *)pairs[i].value);
         if (result != MPI_SUCCESS)
             return result;
     }
-    return describe_file(storage, info);
+    return write_file_hints(storage, info);
 }
 
 /* ---- Synchronisation in the background ---- */
 
-/* synchronisation in the background, by a thread per request. The thread
- * calls no MPI, so MPI_THREAD_MULTIPLE is not needed. */
+/* One thread per request. It calls no MPI, so MPI_THREAD_MULTIPLE is not needed. */
 
 static void *flush(void *argument)
 {
@@ -112,7 +107,8 @@ static void *flush(void *argument)
     uint64_t began = futex_now_ns();
     request->result =
         storage_flush_own(request->storage, request->offset, request->length, &request->error);
-    storage_count(&request->storage->counts->sync_start, request->length, began, request->result);
+    storage_counter_add(&request->storage->counts->sync_start, request->length, began,
+                        request->result);
     atomic_store_explicit(&request->is_done, 1, memory_order_release);
     return NULL;
 }
@@ -140,7 +136,7 @@ int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64
     return 0;
 }
 
-void storage_request_end(struct onespace_window_request *request)
+void storage_request_wait(struct onespace_window_request *request)
 {
     struct storage_window *storage = request->storage;
     pthread_join(request->thread, NULL);
@@ -152,23 +148,19 @@ void storage_request_end(struct onespace_window_request *request)
     pthread_mutex_unlock(&storage->mutex);
 }
 
-void storage_requests_end(struct storage_window *storage)
+void storage_requests_wait_all(struct storage_window *storage)
 {
-    while (storage->requests) { /* no other thread uses the window any more */
+    while (storage->requests) { /* no other thread uses the window */
         struct onespace_window_request *request = storage->requests;
         /* The last one is off the list. */
-        storage_request_end(request); /* NOLINT(clang-analyzer-unix.Malloc) */
+        storage_request_wait(request); /* NOLINT(clang-analyzer-unix.Malloc) */
         free(request);
     }
 }
 
 /* ---- The provider ---- */
 
-/* windows on files and block devices ("MPI windows on storage").
- *
- * Requested by the hint alloc_type=storage; docs/storage.md describes all hints. */
-
-int storage_class(int result)
+int storage_error_class(int result)
 {
     static const struct {
         int number, class;
@@ -196,7 +188,7 @@ int storage_report(int rank, const char *call, int result, const struct storage_
 {
     if (result < 0)
         layer_message(rank, "%s: %s", call, error->text[0] ? error->text : strerror(-result));
-    return storage_class(result < 0 ? result : 0);
+    return storage_error_class(result < 0 ? result : 0);
 }
 
 struct storage_window *storage_window_of(MPI_Win handle)
@@ -207,7 +199,7 @@ struct storage_window *storage_window_of(MPI_Win handle)
 
 /* ---- Counting ---- */
 
-void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, int result)
+void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t since, int result)
 {
     atomic_fetch_add_explicit(&count->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&count->bytes, bytes, memory_order_relaxed);
@@ -218,7 +210,7 @@ void storage_count(struct storage_count *count, uint64_t bytes, uint64_t since, 
 
 /* ---- The provider ---- */
 
-/* As requested, before it is divided at a page. A size that is refused later counts as nothing. */
+/* As requested, before rounding to pages. A size that will be rejected counts as 0. */
 static uint64_t memory_of(const struct storage_hints *hints, size_t size)
 {
     if (hints->factor == STORAGE_FACTOR_AUTO)
@@ -261,23 +253,23 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
     return flush_part(&storage->own, offset, length, error);
 }
 
-/* A program may compute the addresses of the parts of a shared window without asking for them. */
-static int was_written(struct window *window, int rank)
+/* A program may compute the addresses of the parts of a shared window without a query. */
+static int is_dirty(struct window *window, int rank)
 {
     return window->flavor == MPI_WIN_FLAVOR_SHARED ||
            (window->usage && rma_take_dirty(window, rank));
 }
 
-/* Flushes this rank's part and those that it wrote to; goes on after a failure. */
+/* Flushes this rank's part and those that it has dirtied; continues after a failure. */
 static int flush_all(struct window *window, uint64_t *bytes, struct storage_error *error)
 {
     struct storage_window *storage = window->memory;
     int outcome = 0;
     for (int i = 0; i < storage->ranks; i++) {
-        struct storage_part *part = i == storage->rank ? &storage->own
-                                    : storage->others  ? &storage->others[i]
-                                                       : NULL;
-        if (!part || (i != storage->rank && !was_written(window, i)))
+        struct storage_part *part = i == storage->rank      ? &storage->own
+                                    : storage->remote_parts ? &storage->remote_parts[i]
+                                                            : NULL;
+        if (!part || (i != storage->rank && !is_dirty(window, i)))
             continue;
         *bytes += part->layout.storage_length;
         int result = flush_part(part, 0, storage_part_size(part), error);
@@ -292,42 +284,42 @@ static int sync_window(struct window *window)
     struct storage_error error = {""};
     uint64_t began = futex_now_ns(), bytes = 0;
     int result = flush_all(window, &bytes, &error);
-    storage_count(&storage->counts->sync, bytes, began, result);
+    storage_counter_add(&storage->counts->sync, bytes, began, result);
     return storage_report(storage->rank, "MPI_Win_sync", result, &error);
 }
 
-/* The other ranks no longer use the window. Makes this rank's part durable and sends the outcome to
- * all. */
+/* The other ranks no longer use the window. Flushes this rank's part and sends the outcome to all.
+ */
 static void close_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
     struct storage_error error = {""};
     int result = 0;
-    storage_requests_end(storage);
+    storage_requests_wait_all(storage);
     if (storage->hints.unlink) {
-        if (storage->is_leader && storage->own.region.file.fd >= 0)
+        if (storage->is_node_leader && storage->own.region.file.fd >= 0)
             result = storage_file_unlink(&storage->own.region.file, &error);
     } else if (!storage->hints.discard) {
         result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
-    storage->is_closing = allreduce_min_begin(&storage->all, -class) == 0;
+    storage->is_closing = allreduce_min_begin(&storage->all_ranks, -class) == 0;
     if (!storage->is_closing)
-        storage->closed = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
+        storage->close_result = class != MPI_SUCCESS ? class : MPI_ERR_OTHER;
 }
 
-/* Returns the first error of all ranks. Without close the others never had the window. */
+/* Returns the first error of all ranks. Without close, the window was never created. */
 static int free_storage(struct window *window)
 {
     struct storage_window *storage = window->memory;
-    int64_t least = -storage->closed;
-    if (storage->is_closing && allreduce_min_end(&storage->all, &least) < 0) {
+    int64_t min = -storage->close_result;
+    if (storage->is_closing && allreduce_min_end(&storage->all_ranks, &min) < 0) {
         layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
                                      "what it had stored is in its file is not known");
-        least = -MPI_ERR_OTHER;
+        min = -MPI_ERR_OTHER;
     }
-    storage_dismantle(window);
-    return (int)-least;
+    storage_destroy(window);
+    return (int)-min;
 }
 
 static int describe(struct window *window, MPI_Info info)
@@ -338,9 +330,9 @@ static int describe(struct window *window, MPI_Info info)
 const struct window_provider provider_storage = {
     .name = "on storage",
     .accepts = accepts,
-    .allocate = storage_build,
-    .copy = storage_copy,
-    .prepare_stores = storage_written_await,
+    .allocate = storage_create,
+    .copy = storage_bulk_copy,
+    .prepare_stores = dirty_tracking_before_store,
     .sync = sync_window,
     .describe = describe,
     .close = close_storage,

@@ -12,71 +12,73 @@
 
 /* ---- The ranks ---- */
 
-static int broadcast(void *context, void *data, size_t size)
+static int bcast(void *context, void *data, size_t size)
 {
     return bcast_root0(context, data, size);
 }
 
-static int least(void *context, int64_t mine, int64_t *result)
+static int min(void *context, int64_t value, int64_t *result)
 {
-    return allreduce_min(context, mine, result);
+    return allreduce_min(context, value, result);
 }
 
 /* ---- The part ---- */
 
-/* The storage part's pages are tracked; the memory part is reported as a whole, to be compared. */
-static int changes(void *context, struct storage_ranges *changes)
+/* The storage part's pages are tracked; the memory part is reported as a whole, so the commit
+ * compares it. */
+static int dirty_ranges(void *context, struct storage_ranges *ranges)
 {
     struct window *window = context;
     const struct storage_window *storage = window->memory;
     const struct storage_layout *layout = &storage->own.layout;
-    int result = storage_written_take(window, changes);
+    int result = dirty_pages_take(window, ranges);
     if (result < 0 || !layout->memory_length)
         return result;
     uint64_t memory = layout->storage_first ? layout->storage_length : 0;
-    int added = storage_ranges_add(changes, memory, layout->memory_length);
+    int added = storage_ranges_add(ranges, memory, layout->memory_length);
     return added < 0 ? added : 1;
 }
 
 enum {
-    LARGE = 256 << 20 /* bytes that may take long to be made durable */
+    REPORT_MIN_BYTES = 256 << 20 /* smaller parts are durable soon */
 };
-static const uint64_t patience = UINT64_C(3000000000), /* ns before anything is said */
-    pause_ns = UINT64_C(5000000000);                   /* and between two lines */
+static const uint64_t first_report_ns = UINT64_C(3000000000); /* after the start of a commit */
+static const uint64_t report_interval_ns = UINT64_C(5000000000);
 
 static uint64_t seconds(uint64_t nanoseconds)
 {
     return (nanoseconds + 500000000) / 1000000000;
 }
 
-/* Tells the user of a commit that takes long; of all ranks the first, whose part stands for the
- * others'. Once all is written the file system makes it durable, silently: how long that takes is
- * known from the last time only. */
+/* Reports the progress of a long commit. Only rank 0 does, whose part stands for the others'. When
+ * everything is written the file system makes it durable without progress reports; the estimate of
+ * that time is the last commit's. */
 static void progress(void *context, uint64_t done, uint64_t of)
 {
     struct storage_window *storage = ((struct window *)context)->memory;
     uint64_t now = futex_now_ns(), took = now - storage->progress.began, mib = done >> 20;
     const char *file = storage->hints.filename;
     storage->progress.bytes = of;
-    if (mib && done < of && took >= patience && now - storage->progress.told >= pause_ns) {
-        storage->progress.told = now;
+    if (mib && done < of && took >= first_report_ns &&
+        now - storage->progress.reported >= report_interval_ns) {
+        storage->progress.reported = now;
         layer_message(storage->rank,
                       "commit of %s: %" PRIu64 " of %" PRIu64 " MiB of this rank are written, "
                       "about %" PRIu64 " s left to write the rest",
                       file, mib, of >> 20, seconds(took / mib * ((of - done) >> 20)));
     }
-    if (done < of || of < LARGE)
+    if (done < of || of < REPORT_MIN_BYTES)
         return;
     uint64_t expected =
         storage->progress.last_bytes
             ? storage->progress.last_took / (storage->progress.last_bytes >> 20) * mib
             : 0;
-    if (!expected || (expected <= took && took >= patience))
+    if (!expected || (expected <= took && took >= first_report_ns))
         layer_message(storage->rank,
                       "commit of %s: %" PRIu64 " MiB of this rank are written, and are now made "
                       "durable",
                       file, mib);
-    else if (expected > took && expected >= patience)
+    else if (expected > took && expected >= first_report_ns)
         layer_message(storage->rank,
                       "commit of %s: %" PRIu64 " MiB of this rank are written, and are now made "
                       "durable: about %" PRIu64 " s left",
@@ -93,7 +95,7 @@ static struct versions_part part_of(struct window *window)
         .length = layout->storage_length + layout->memory_length,
         .is_in_file = layout->memory_length == 0,
         .offset = layout->file_offset,
-        .changes = changes,
+        .changes = dirty_ranges,
         .context = window,
         .progress = storage->rank == 0 ? progress : NULL,
     };
@@ -117,14 +119,14 @@ static int check_hints(const struct storage_window *storage, struct storage_erro
     return 0;
 }
 
-/* The number of versions that all ranks on storage want; -EINVAL when they differ. */
-static int agree_on_number(struct storage_window *storage, struct storage_error *error)
+/* The number of versions that all ranks on storage want; -EINVAL if it differs. */
+static int agree_on_versions_kept(struct storage_window *storage, struct storage_error *error)
 {
-    int64_t mine = storage->hints.versions, lowest = 0, highest = 0;
+    int64_t wanted = storage->hints.versions, lowest = 0, highest = 0;
     int has_none = !storage->hints.is_storage;
-    int result = allreduce_min(&storage->all, has_none ? INT64_MAX : mine, &lowest);
+    int result = allreduce_min(&storage->all_ranks, has_none ? INT64_MAX : wanted, &lowest);
     if (result == 0)
-        result = allreduce_min(&storage->all, has_none ? INT64_MAX : -mine, &highest);
+        result = allreduce_min(&storage->all_ranks, has_none ? INT64_MAX : -wanted, &highest);
     if (result != 0 || lowest == -highest)
         return result != 0 ? result : (int)lowest;
     return storage->rank != 0 ? -EINVAL
@@ -133,31 +135,31 @@ static int agree_on_number(struct storage_window *storage, struct storage_error 
                                              "ranks: give all ranks the same value");
 }
 
-/* Prints the error, unless another rank has explained it. */
+/* Prints the error, unless another rank has printed it. */
 static int report(const struct storage_window *storage, const char *call, int result,
                   const struct storage_error *error)
 {
     if (result == -EBUSY)
         result = -EWOULDBLOCK;
     return result < 0 && error->text[0] ? storage_report(storage->rank, call, result, error)
-                                        : storage_class(result < 0 ? result : 0);
+                                        : storage_error_class(result < 0 ? result : 0);
 }
 
-/* ---- Some ranks in memory ---- */
+/* ---- Windows of which some ranks have a part in memory ---- */
 
-/* Sets *ranks to those that have versions. Collective; the same outcome on all. */
-static int gather_versioned(struct storage_window *storage, struct agreement_comm **ranks,
-                            struct storage_error *error)
+/* Sets *ranks to the ranks that have versions. Collective; the same result on all ranks. */
+static int find_versioned_ranks(struct storage_window *storage, struct agreement_comm **ranks,
+                                struct storage_error *error)
 {
     int has_none = !storage->hints.is_storage, rank = 0, count = 0;
     int64_t all = 0;
     MPI_Comm comm = MPI_COMM_NULL;
-    *ranks = &storage->all;
+    *ranks = &storage->all_ranks;
     if (!storage->has_memory_ranks)
         return 0;
-    *ranks = &storage->versioned;
-    int split =
-        pmpi()->Comm_split(storage->all.comm, has_none ? MPI_UNDEFINED : 0, storage->rank, &comm);
+    *ranks = &storage->versioned_ranks;
+    int split = pmpi()->Comm_split(storage->all_ranks.comm, has_none ? MPI_UNDEFINED : 0,
+                                   storage->rank, &comm);
     if (split == MPI_SUCCESS && !has_none)
         split = pmpi()->Comm_rank(comm, &rank);
     if (split == MPI_SUCCESS && !has_none)
@@ -166,26 +168,26 @@ static int gather_versioned(struct storage_window *storage, struct agreement_com
     if (comm != MPI_COMM_NULL) {
         if (agreement_comm_init(*ranks, storage->group, rank, count) < 0)
             mine = storage_fail(error, -ENOMEM, "out of memory");
-        (*ranks)->comm = comm; /* whose errors are returned, as those of the one it is made of */
+        (*ranks)->comm = comm; /* inherits the error handler, MPI_ERRORS_RETURN */
     }
-    int result = allreduce_min(&storage->all, mine, &all);
+    int result = allreduce_min(&storage->all_ranks, mine, &all);
     return result == 0 ? (int)all : result;
 }
 
-/* All ranks learn the outcome, and the newest version, of those that have versions. */
-static int learn_newest(struct storage_window *storage, int mine)
+/* All ranks get the result and the newest version of the ranks that have versions. */
+static int share_newest_version(struct storage_window *storage, int mine)
 {
     int64_t newest = INT64_MAX;
     if (storage->versions)
-        storage->newest = versions_newest(storage->versions);
+        storage->newest_version = versions_newest(storage->versions);
     if (!storage->has_memory_ranks)
         return mine;
     if (mine < 0 || storage->hints.is_storage)
-        newest = mine < 0 ? mine : (int64_t)storage->newest;
-    int result = allreduce_min(&storage->all, newest, &newest);
+        newest = mine < 0 ? mine : (int64_t)storage->newest_version;
+    int result = allreduce_min(&storage->all_ranks, newest, &newest);
     if (result < 0 || newest < 0)
         return result < 0 ? result : (int)newest;
-    storage->newest = (uint64_t)newest;
+    storage->newest_version = (uint64_t)newest;
     return 0;
 }
 
@@ -197,26 +199,26 @@ int storage_versions_open(struct window *window, const char *call)
     struct storage_error error = {""};
     struct agreement_comm *ranks;
     int64_t all = 0;
-    int keep = agree_on_number(storage, &error), result = keep < 0 ? keep : 0;
+    int keep = agree_on_versions_kept(storage, &error), result = keep < 0 ? keep : 0;
     if (keep == 0)
         return MPI_SUCCESS;
     if (keep > 0 &&
-        (result = allreduce_min(&storage->all, check_hints(storage, &error), &all)) == 0)
+        (result = allreduce_min(&storage->all_ranks, check_hints(storage, &error), &all)) == 0)
         result = (int)all;
     if (result == 0)
-        result = gather_versioned(storage, &ranks, &error);
+        result = find_versioned_ranks(storage, &ranks, &error);
     if (result == 0) {
         if (storage->hints.is_storage) {
             struct versions_part part = part_of(window);
             struct versions_group group = {ranks, (uint32_t)ranks->rank, (uint32_t)ranks->count,
-                                           broadcast, least};
+                                           bcast, min};
             result = versions_open(&part, &group, (unsigned)keep, NULL, &storage->versions, &error);
         }
-        result = learn_newest(storage, result);
+        result = share_newest_version(storage, result);
     }
     if (result == 0)
-        storage_written_begin(window);
-    storage->kept = result == 0 ? keep : 0;
+        dirty_tracking_begin(window);
+    storage->versions_kept = result == 0 ? keep : 0;
     if (result == 0 && error.text[0])
         layer_message(storage->rank, "%s: %s", call, error.text);
     return report(storage, call, result, &error);
@@ -228,9 +230,9 @@ void storage_versions_close(struct storage_window *storage)
     storage->versions = NULL;
 }
 
-/* No rank's part is written before all ranks have called: until then they may store into it, also
- * through the mapping of another task of the process. Nor before all have told what they stored;
- * ranks with versions agree on that by themselves. */
+/* No part is written before all ranks have called: until then they may store into it, also through
+ * the mapping of another task of the space. Then all ranks publish their dirty pages before any
+ * part is written; the ranks with versions agree on that inside versions_commit. */
 int storage_versions_commit(struct window *window, const char *call)
 {
     struct storage_window *storage = window->memory;
@@ -238,27 +240,28 @@ int storage_versions_commit(struct window *window, const char *call)
     uint64_t began = futex_now_ns();
     int64_t all = 0;
     int result = 0;
-    atomic_thread_fence(memory_order_seq_cst); /* as MPI_Win_sync: stores of all ranks come first */
+    atomic_thread_fence(memory_order_seq_cst); /* orders preceding stores, as MPI_Win_sync does */
     if (!window->group->is_one_space)
-        result = allreduce_min(&storage->all, 0, &all);
+        result = allreduce_min(&storage->all_ranks, 0, &all);
     if (result == 0)
-        storage_written_tell(window);
+        dirty_pages_publish(window);
     if (result == 0 && storage->has_memory_ranks)
-        result = allreduce_min(&storage->all, 0, &all);
+        result = allreduce_min(&storage->all_ranks, 0, &all);
     storage->progress.began = began;
     storage->progress.bytes = 0;
     if (result == 0 && storage->versions)
         result = versions_commit(storage->versions, &error);
-    if (result == 0 && storage->progress.bytes >= LARGE) {
+    if (result == 0 && storage->progress.bytes >= REPORT_MIN_BYTES) {
         storage->progress.last_took = futex_now_ns() - began;
         storage->progress.last_bytes = storage->progress.bytes;
     }
-    result = learn_newest(storage, result);
-    storage_count(&storage->counts->commit, storage->versions ? window->size : 0, began, result);
+    result = share_newest_version(storage, result);
+    storage_counter_add(&storage->counts->commit, storage->versions ? window->size : 0, began,
+                        result);
     return report(storage, call, result, &error);
 }
 
 uint64_t storage_versions_newest(const struct storage_window *storage)
 {
-    return storage->newest;
+    return storage->newest_version;
 }

@@ -8,7 +8,7 @@
 
 /* ---- Walking ---- */
 
-enum { FEW = 8 }; /* nested loops; more need memory */
+enum { FRAMES_ON_STACK = 8 }; /* nested loops; more need memory */
 
 struct frame {
     const struct loop *loop;
@@ -17,13 +17,13 @@ struct frame {
     char *base;                             /* of this repetition */
 };
 
-/* A place in the data of one side. */
+/* A position in the data of one side. */
 struct cursor {
     const struct loop *loops;
     struct loop top, item; /* all items; `item` is the child of `top` when that has a new one */
-    struct frame *frames, few[FEW];
+    struct frame *frames, stack[FRAMES_ON_STACK];
     uint32_t depth; /* frames in use */
-    /* The runs here: `count` of them, 0 at the end; `done` bytes of the first are behind. */
+    /* The current runs: `count` of them, 0 at the end; `done` bytes of the first are consumed. */
     char *run;
     size_t size, count, done;
     int64_t stride;
@@ -45,7 +45,7 @@ static inline void set_runs(struct cursor *cursor, const struct loop *loop, char
     cursor->done = 0;
 }
 
-/* Goes on to the next runs. */
+/* Advances to the next runs. */
 static inline void next_runs(struct cursor *cursor)
 {
     while (cursor->depth) {
@@ -82,8 +82,8 @@ static int begin(struct cursor *cursor, const struct typed_items *side)
                                     .children = 1,
                                     .depth = nest->top.depth + 1};
     }
-    cursor->frames = cursor->few;
-    if (cursor->top.depth > FEW &&
+    cursor->frames = cursor->stack;
+    if (cursor->top.depth > FRAMES_ON_STACK &&
         !(cursor->frames = malloc(cursor->top.depth * sizeof(struct frame))))
         return MPI_ERR_NO_MEM;
     if (cursor->top.count == 0)
@@ -100,11 +100,11 @@ static int begin(struct cursor *cursor, const struct typed_items *side)
 
 static void end(struct cursor *cursor)
 {
-    if (cursor->frames != cursor->few)
+    if (cursor->frames != cursor->stack)
         free(cursor->frames);
 }
 
-static size_t left_of(const struct cursor *cursor)
+static size_t bytes_left(const struct cursor *cursor)
 {
     return cursor->size - cursor->done;
 }
@@ -115,17 +115,17 @@ static int is_whole_run(const struct cursor *cursor, size_t size)
     return size == cursor->size;
 }
 
-/* How many such blocks are here at equal distances, if that is less than `most`. No division for a
- * single block: it would cost as much as all the rest. */
-static inline size_t blocks_here(const struct cursor *cursor, size_t size, size_t most,
-                                 int64_t *stride)
+/* How many such blocks follow at equal distances, at most `limit`. No division for a single block:
+ * it would cost as much as everything else. */
+static inline size_t count_blocks(const struct cursor *cursor, size_t size, size_t limit,
+                                  int64_t *stride)
 {
     int is_whole = is_whole_run(cursor, size);
     *stride = is_whole ? cursor->stride : (int64_t)size;
-    if (most == 1)
+    if (limit == 1)
         return 1;
-    size_t count = is_whole ? cursor->count : left_of(cursor) / size;
-    return count < most ? count : most;
+    size_t count = is_whole ? cursor->count : bytes_left(cursor) / size;
+    return count < limit ? count : limit;
 }
 
 static inline void advance(struct cursor *cursor, size_t size, size_t count)
@@ -148,18 +148,18 @@ static void walk_both(struct cursor *to, struct cursor *from, items_visitor *fun
 {
     while (to->count && from->count) {
         struct strided_blocks blocks = {.to = to->run + to->done, .from = from->run + from->done};
-        size_t left = left_of(to), other = left_of(from), size = left < other ? left : other;
-        size_t most = is_whole_run(to, size)     ? to->count
-                      : is_whole_run(from, size) ? from->count
-                                                 : SIZE_MAX;
-        most = blocks_here(to, size, most, &blocks.to_stride);
-        most = blocks_here(from, size, most, &blocks.from_stride);
+        size_t left = bytes_left(to), other = bytes_left(from), size = left < other ? left : other;
+        size_t count = is_whole_run(to, size)     ? to->count
+                       : is_whole_run(from, size) ? from->count
+                                                  : SIZE_MAX;
+        count = count_blocks(to, size, count, &blocks.to_stride);
+        count = count_blocks(from, size, count, &blocks.from_stride);
         blocks.size = size;
-        blocks.count = most;
+        blocks.count = count;
         if (function(context, &blocks))
             return;
-        advance(to, size, most);
-        advance(from, size, most);
+        advance(to, size, count);
+        advance(from, size, count);
     }
 }
 
@@ -181,12 +181,10 @@ int items_walk(const struct typed_items *to, const struct typed_items *from,
 
 /* ---- Copying ---- */
 
-/* copies between two sides of a transfer.
- *
- * Nearly always one side is a single run, or both have the same layout; then the loops of one
+/* Nearly always one side is a single run, or both have the same layout; then the loops of one
  * layout tell all. Otherwise items_walk() goes along both. */
 
-static inline __attribute__((always_inline)) void part(char *to, const char *from, size_t at)
+static inline __attribute__((always_inline)) void copy_16(char *to, const char *from, size_t at)
 {
     memcpy(to + at, from + at, 16);
 }
@@ -205,17 +203,17 @@ static inline void copy_short(char *to, const char *from, size_t size)
         return;
     }
     if (size > 64) {
-        part(to, from, 32);
-        part(to, from, 48);
-        part(to, from, size - 64);
-        part(to, from, size - 48);
+        copy_16(to, from, 32);
+        copy_16(to, from, 48);
+        copy_16(to, from, size - 64);
+        copy_16(to, from, size - 48);
     }
     if (size > 32) {
-        part(to, from, 16);
-        part(to, from, size - 32);
+        copy_16(to, from, 16);
+        copy_16(to, from, size - 32);
     }
-    part(to, from, 0);
-    part(to, from, size - 16);
+    copy_16(to, from, 0);
+    copy_16(to, from, size - 16);
 }
 
 /* The compiler makes one load and one store of each block: `size` is a constant. */
@@ -231,7 +229,7 @@ static inline __attribute__((always_inline)) void copy_equal(const struct stride
     }
 }
 
-static inline void copy_one(char *to, const char *from, size_t size)
+static inline void copy_block(char *to, const char *from, size_t size)
 {
     enum { SHORT = 128 };
     if (size <= SHORT)
@@ -240,12 +238,12 @@ static inline void copy_one(char *to, const char *from, size_t size)
         onespace_copy(to, from, size);
 }
 
-static inline void copy_others(const struct strided_blocks *blocks)
+static inline void copy_any_size(const struct strided_blocks *blocks)
 {
     char *to = blocks->to;
     const char *from = blocks->from;
     for (size_t i = 0; i < blocks->count; i++) {
-        copy_one(to, from, blocks->size);
+        copy_block(to, from, blocks->size);
         to += blocks->to_stride;
         from += blocks->from_stride;
     }
@@ -267,29 +265,29 @@ static inline void copy(const struct strided_blocks *blocks)
         copy_equal(blocks, 32);
         break;
     default:
-        copy_others(blocks);
+        copy_any_size(blocks);
     }
 }
 
-/* The side whose loops are followed, and the other one. */
+/* A copy that follows the loops of one side. */
 struct move {
     const struct loop *loops;
-    enum { ALIKE, SCATTER, GATHER } way;
-    char *packed;      /* the place in the single run: from it (SCATTER), or into it (GATHER) */
-    ptrdiff_t further; /* ALIKE: the source lies so many bytes behind the target */
+    enum { SAME_LAYOUT, SCATTER, GATHER } kind;
+    char *packed; /* position in the single run: the source of SCATTER, the target of GATHER */
+    ptrdiff_t src_delta; /* SAME_LAYOUT: source address minus target address */
 };
 
 static inline void move_runs(struct move *move, const struct loop *runs, char *first)
 {
     struct strided_blocks blocks = {.size = runs->size, .count = runs->count};
     int64_t size = (int64_t)runs->size;
-    blocks.to = move->way == GATHER ? move->packed : first;
-    blocks.to_stride = move->way == GATHER ? size : runs->stride;
-    blocks.from = move->way == SCATTER ? move->packed
-                  : move->way == ALIKE ? first + move->further
-                                       : first;
-    blocks.from_stride = move->way == SCATTER ? size : runs->stride;
-    if (move->way != ALIKE)
+    blocks.to = move->kind == GATHER ? move->packed : first;
+    blocks.to_stride = move->kind == GATHER ? size : runs->stride;
+    blocks.from = move->kind == SCATTER       ? move->packed
+                  : move->kind == SAME_LAYOUT ? first + move->src_delta
+                                              : first;
+    blocks.from_stride = move->kind == SCATTER ? size : runs->stride;
+    if (move->kind != SAME_LAYOUT)
         move->packed += runs->size * runs->count;
     copy(&blocks);
 }
@@ -299,16 +297,16 @@ static inline int is_one_run(const struct loop *loop)
     return loop->count == 1 && !loop->children;
 }
 
-/* Children that are single runs, from one on, as in a type of many blocks; the first that is
- * something else, or `end`. */
+/* Copies consecutive children that are single runs, as in a type with many blocks. Returns the
+ * first other child, or `end`. */
 static __attribute__((noinline)) const struct loop *move_single_runs(const struct move *move,
                                                                      const struct loop *child,
                                                                      const struct loop *end,
                                                                      char *at)
 {
-    ptrdiff_t further = move->further;
+    ptrdiff_t src_delta = move->src_delta;
     for (; child != end && is_one_run(child); child++)
-        copy_one(at + child->offset, at + child->offset + further, child->size);
+        copy_block(at + child->offset, at + child->offset + src_delta, child->size);
     return child;
 }
 
@@ -322,7 +320,7 @@ static void move_loop(struct move *move, const struct loop *loop, char *base)
     const struct loop *first = &move->loops[loop->child], *last = first + loop->children;
     for (size_t left = loop->count; left; left--, at += loop->stride)
         for (const struct loop *child = first; child != last; child++) {
-            if (move->way == ALIKE && is_one_run(child) &&
+            if (move->kind == SAME_LAYOUT && is_one_run(child) &&
                 (child = move_single_runs(move, child, last, at)) == last)
                 break;
             if (child->children)
@@ -361,30 +359,30 @@ static int copy_function(void *context, const struct strided_blocks *blocks)
 }
 
 /* Types without nested loops are often the same: pairs, vectors, the same type made twice. */
-static int are_alike(const struct loop_nest *one, const struct loop_nest *other)
+static int have_same_layout(const struct loop_nest *a, const struct loop_nest *b)
 {
-    const struct loop *a = &one->top, *b = &other->top;
-    return one == other ||
-           (!a->children && !b->children && a->offset == b->offset && a->stride == b->stride &&
-            a->count == b->count && a->size == b->size && one->extent == other->extent);
+    const struct loop *x = &a->top, *y = &b->top;
+    return a == b ||
+           (!x->children && !y->children && x->offset == y->offset && x->stride == y->stride &&
+            x->count == y->count && x->size == y->size && a->extent == b->extent);
 }
 
 int items_copy(const struct typed_items *to, const struct typed_items *from)
 {
-    struct move move = {.way = ALIKE, .further = from->address - to->address};
-    int is_alike = to->items == from->items && are_alike(to->nest, from->nest);
+    struct move move = {.kind = SAME_LAYOUT, .src_delta = from->address - to->address};
+    int is_same_layout = to->items == from->items && have_same_layout(to->nest, from->nest);
     int has_same_size = to->items * to->nest->size == from->items * from->nest->size;
-    if (is_alike) {
+    if (is_same_layout) {
         move_items(&move, to);
         return MPI_SUCCESS;
     }
     if (has_same_size && (move.packed = single_run(from)) != NULL) {
-        move.way = SCATTER;
+        move.kind = SCATTER;
         move_items(&move, to);
         return MPI_SUCCESS;
     }
     if (has_same_size && (move.packed = single_run(to)) != NULL) {
-        move.way = GATHER;
+        move.kind = GATHER;
         move_items(&move, from);
         return MPI_SUCCESS;
     }

@@ -5,28 +5,28 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* The layouts of all derived types that were asked for and not freed since, each with a reference.
- * The mutex orders lookups with what takes them away; it is never held across a call of MPI. */
-static struct handle_table described = HANDLE_TABLE_INIT;
+/* The layouts of all derived types in use, each with a reference. The mutex orders lookups and
+ * removals; it is never held across a call of MPI. */
+static struct handle_table cache = HANDLE_TABLE_INIT;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* How often a type was forgotten: type_layout_forget() adds before MPI can give the handle to
+/* How often a type was generation: type_layout_forget() adds before MPI can give the handle to
  * another type (release); threads read it (acquire) to know whether what they remember is still
  * true. */
-static _Atomic uint64_t forgotten;
+static _Atomic uint64_t generation;
 
-/* What this thread found last, each with a reference: nobody frees what a call of this thread uses,
- * even if another thread frees its own reference to the same type meanwhile. */
+/* The layouts that this thread found last, each with a reference: a layout stays valid during a
+ * call of this thread, even if another thread frees its own reference to the type meanwhile. */
 enum { RECENT = 8 };
 struct recent {
     MPI_Datatype type;
     struct type_layout *layout; /* NULL: unused */
-    uint64_t forgotten;         /* when they were found */
+    uint64_t generation;        /* at which it was found */
 };
 static _Thread_local struct {
     struct recent recent[RECENT];
-    unsigned oldest, last; /* to be replaced next; found last */
-} mine;
+    unsigned oldest, last; /* index of the entry to replace next, and of the one found last */
+} self;
 
 void type_layout_free(struct type_layout *layout)
 {
@@ -38,43 +38,43 @@ void type_layout_free(struct type_layout *layout)
     free(layout);
 }
 
-/* The last reference is given up after all use of what it refers to (acquire and release). */
-static void drop(struct type_layout *layout)
+/* Acquire-release: the last reference is dropped after all uses of the layout. */
+static void unref(struct type_layout *layout)
 {
     if (layout && atomic_fetch_sub_explicit(&layout->references, 1, memory_order_acq_rel) == 1)
         type_layout_free(layout);
 }
 
 /* The thread ends. */
-static void drop_all(void *recent)
+static void unref_all(void *recent)
 {
     struct recent *first = recent;
     for (unsigned i = 0; i < RECENT; i++) {
-        drop(first[i].layout);
+        unref(first[i].layout);
         first[i].layout = NULL;
     }
 }
 
 static pthread_key_t end_of_thread;
-static int has_key; /* else what a thread remembers is not freed at its end */
+static int has_key; /* without it a thread's references are not dropped at its end */
 
 static void make_key(void)
 {
-    has_key = pthread_key_create(&end_of_thread, drop_all) == 0;
+    has_key = pthread_key_create(&end_of_thread, unref_all) == 0;
 }
 
-/* Keeps the reference in the place of the one that was found longest ago. A call finds five layouts
- * at most, MPI_Alltoallw excepted: there another thread may not free a reference meanwhile. */
-static void remember(MPI_Datatype type, struct type_layout *layout, uint64_t now)
+/* Keeps the reference in place of the oldest one. A call finds at most five layouts, except
+ * MPI_Alltoallw: during that, another thread must not free a reference. */
+static void add_recent(MPI_Datatype type, struct type_layout *layout, uint64_t now)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct recent *slot = &mine.recent[mine.last = mine.oldest];
-    mine.oldest = (mine.oldest + 1) % RECENT;
+    struct recent *slot = &self.recent[self.last = self.oldest];
+    self.oldest = (self.oldest + 1) % RECENT;
     if (!slot->layout) /* perhaps this thread's first */
         pthread_once(&once, make_key);
     if (!slot->layout && has_key)
-        pthread_setspecific(end_of_thread, mine.recent);
-    drop(slot->layout);
+        pthread_setspecific(end_of_thread, self.recent);
+    unref(slot->layout);
     *slot = (struct recent){type, layout, now};
 }
 
@@ -88,7 +88,7 @@ static int has_gaps(const struct predefined_type *element)
     return element && !predefined_type_is_dense(element);
 }
 
-static int describe(MPI_Datatype type, struct type_layout *layout)
+static int build(MPI_Datatype type, struct type_layout *layout)
 {
     const struct predefined_type *element;
     MPI_Count size;
@@ -115,21 +115,21 @@ static int describe(MPI_Datatype type, struct type_layout *layout)
     return result;
 }
 
-/* With a reference for the caller; NULL: not there. The mutex is held. */
-static struct type_layout *take(MPI_Datatype type)
+/* Returns a reference, or NULL. The caller holds the mutex. */
+static struct type_layout *ref(MPI_Datatype type)
 {
-    struct type_layout *layout = handle_table_find(&described, (uintptr_t)type);
+    struct type_layout *layout = handle_table_find(&cache, (uintptr_t)type);
     if (layout)
         atomic_fetch_add_explicit(&layout->references, 1, memory_order_relaxed);
     return layout;
 }
 
-/* What the caller made: another thread may have described the type meanwhile. */
+/* Another thread may have published a layout of the type meanwhile; then *layout becomes that. */
 static int publish(MPI_Datatype type, struct type_layout **layout)
 {
     pthread_mutex_lock(&mutex);
-    struct type_layout *other = take(type);
-    int error = other ? MPI_SUCCESS : handle_table_add(&described, (uintptr_t)type, *layout);
+    struct type_layout *other = ref(type);
+    int error = other ? MPI_SUCCESS : handle_table_add(&cache, (uintptr_t)type, *layout);
     pthread_mutex_unlock(&mutex);
     if (other || error != MPI_SUCCESS) {
         type_layout_free(*layout);
@@ -141,7 +141,7 @@ static int publish(MPI_Datatype type, struct type_layout **layout)
 static int make(MPI_Datatype type, struct type_layout **made)
 {
     struct type_layout *layout = calloc(1, sizeof(*layout));
-    int error = layout ? describe(type, layout) : MPI_ERR_NO_MEM;
+    int error = layout ? build(type, layout) : MPI_ERR_NO_MEM;
     if (error != MPI_SUCCESS) {
         type_layout_free(layout);
         return error;
@@ -153,22 +153,22 @@ static int make(MPI_Datatype type, struct type_layout **made)
 
 static struct type_layout *look_up(MPI_Datatype type)
 {
-    if (!handle_table_find(&described, (uintptr_t)type))
+    if (!handle_table_find(&cache, (uintptr_t)type))
         return NULL;
     pthread_mutex_lock(&mutex);
-    struct type_layout *found = take(type);
+    struct type_layout *found = ref(type);
     pthread_mutex_unlock(&mutex);
     return found;
 }
 
-/* What this thread has found before; NULL: nothing that is still true. */
-static const struct type_layout *recall(MPI_Datatype type, uint64_t now)
+/* Searches this thread's recent layouts; NULL: none that is still valid. */
+static const struct type_layout *find_recent(MPI_Datatype type, uint64_t now)
 {
-    unsigned at = mine.last;
+    unsigned at = self.last;
     for (unsigned i = 0; i < RECENT; i++, at = (at + RECENT - 1) % RECENT) {
-        struct recent *slot = &mine.recent[at];
-        if (slot->type == type && slot->forgotten == now && slot->layout) {
-            mine.last = at;
+        struct recent *slot = &self.recent[at];
+        if (slot->type == type && slot->generation == now && slot->layout) {
+            self.last = at;
             return slot->layout;
         }
     }
@@ -178,15 +178,15 @@ static const struct type_layout *recall(MPI_Datatype type, uint64_t now)
 int type_layout_find(MPI_Datatype type, const struct type_layout **layout)
 {
     const struct predefined_type *predefined = predefined_type_known(type);
-    uint64_t now = atomic_load_explicit(&forgotten, memory_order_acquire);
-    if (!predefined && (*layout = recall(type, now)))
+    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    if (!predefined && (*layout = find_recent(type, now)))
         return MPI_SUCCESS;
     struct type_layout *found = predefined ? NULL : look_up(type);
     if (!predefined && !found)
         predefined = predefined_type_of(type);
     int error = predefined || found ? MPI_SUCCESS : make(type, &found);
     if (found)
-        remember(type, found, now);
+        add_recent(type, found, now);
     *layout = predefined ? predefined->layout : found;
     return error;
 }
@@ -199,7 +199,7 @@ int type_layout_check_committed(MPI_Datatype type, const struct type_layout *lay
     MPI_Comm comm = pmpi_self_comm();
     if (comm == MPI_COMM_NULL)
         return MPI_SUCCESS;
-    /* No function tells, but both libraries check the type of a gather of nothing. */
+    /* MPI has no function for this, but both libraries check the type of a gather of no items. */
     if (pmpi()->Gather(NULL, 0, type, NULL, 0, type, 0, comm) != MPI_SUCCESS)
         return MPI_ERR_TYPE;
     atomic_store_explicit(is_committed, 1, memory_order_relaxed);
@@ -208,16 +208,16 @@ int type_layout_check_committed(MPI_Datatype type, const struct type_layout *lay
 
 void type_layout_forget(MPI_Datatype type)
 {
-    if (!handle_table_find(&described, (uintptr_t)type))
+    if (!handle_table_find(&cache, (uintptr_t)type))
         return;
     pthread_mutex_lock(&mutex);
-    struct type_layout *layout = handle_table_find(&described, (uintptr_t)type);
+    struct type_layout *layout = handle_table_find(&cache, (uintptr_t)type);
     if (layout) {
-        handle_table_remove(&described, (uintptr_t)type);
-        atomic_fetch_add_explicit(&forgotten, 1, memory_order_release);
+        handle_table_remove(&cache, (uintptr_t)type);
+        atomic_fetch_add_explicit(&generation, 1, memory_order_release);
     }
     pthread_mutex_unlock(&mutex);
-    drop(layout);
+    unref(layout);
 }
 
 struct type_layout *type_layout_of_predefined(const struct predefined_type *predefined)

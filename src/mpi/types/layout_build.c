@@ -6,17 +6,15 @@
 
 /* ---- Arguments of a constructor ---- */
 
-/* how a derived type was made. */
-
 /* The arguments of a constructor. `number` has those that are integers or counts, in the order in
- * which MPI_Type_get_contents gives the integers of a type that was made without large counts. Not
- * to be copied: the lists may be in `few`. */
+ * which MPI_Type_get_contents gives the integers of a type that was made without large counts. Do
+ * not copy it: the lists may be in `inline_lists`. */
 struct contents {
     int combiner;
     MPI_Count integers, addresses, counts, types;
     int64_t *number, *address;
     MPI_Datatype *type;
-    int64_t few[48]; /* room for a short list, where these are then */
+    int64_t inline_lists[48]; /* for short lists */
 };
 
 /* MPI_SUCCESS, or an error class, and there is nothing to free. */
@@ -40,14 +38,14 @@ static int read_envelope(MPI_Datatype type, struct contents *contents)
 }
 
 /* The buffers that MPI fills. */
-struct given {
+struct raw_contents {
     int *integer;
     MPI_Aint *address;
     MPI_Count *count;
 };
 
 static int get_contents(MPI_Datatype type, const struct contents *contents,
-                        const struct given *given)
+                        const struct raw_contents *given)
 {
     if (pmpi()->Type_get_contents_c)
         return pmpi()->Type_get_contents_c(type, contents->integers, contents->addresses,
@@ -81,7 +79,7 @@ static MPI_Count integers_before_counts(int combiner, MPI_Count integers)
     return combiner == MPI_COMBINER_SUBARRAY ? 1 : combiner == MPI_COMBINER_DARRAY ? 3 : integers;
 }
 
-static void put_in_order(const struct given *given, struct contents *contents)
+static void sort_lists(const struct raw_contents *given, struct contents *contents)
 {
     int64_t *number = contents->number, *address = contents->address;
     MPI_Count first = integers_before_counts(contents->combiner, contents->integers);
@@ -100,7 +98,7 @@ static void put_in_order(const struct given *given, struct contents *contents)
 
 static void free_lists(const struct contents *contents)
 {
-    if (contents->number != contents->few)
+    if (contents->number != contents->inline_lists)
         free(contents->number);
 }
 
@@ -115,17 +113,18 @@ int contents_read(MPI_Datatype type, struct contents *contents)
     size_t size = (integers + addresses + 2 * counts) * sizeof(int64_t) +
                   counts * sizeof(MPI_Count) + addresses * sizeof(MPI_Aint) +
                   types * sizeof(MPI_Datatype) + integers * sizeof(int);
-    contents->number = size <= sizeof(contents->few) ? contents->few : malloc(size);
+    contents->number =
+        size <= sizeof(contents->inline_lists) ? contents->inline_lists : malloc(size);
     if (!contents->number)
         return MPI_ERR_NO_MEM;
     contents->address = contents->number + integers + counts;
-    struct given given = {.count = (MPI_Count *)(contents->address + addresses + counts)};
+    struct raw_contents given = {.count = (MPI_Count *)(contents->address + addresses + counts)};
     given.address = (MPI_Aint *)(given.count + counts);
     contents->type = (MPI_Datatype *)(given.address + addresses);
     given.integer = (int *)(contents->type + types);
     result = get_contents(type, contents, &given);
     if (result == MPI_SUCCESS)
-        put_in_order(&given, contents);
+        sort_lists(&given, contents);
     else
         free_lists(contents);
     return result;
@@ -146,7 +145,7 @@ void contents_free(struct contents *contents)
 
 struct builder {
     struct loop *loops;
-    uint32_t count, room;
+    uint32_t count, capacity;
     int is_whole;
     const struct predefined_type *element; /* of all leaves so far */
     int is_mixed;
@@ -168,15 +167,15 @@ static int fail(struct builder *builder, int error)
 static uint32_t append(struct builder *builder, const struct loop *children, uint32_t count)
 {
     uint32_t at = builder->count;
-    if (builder->room - at < count) {
-        uint64_t least = (uint64_t)at + count, room = 2 * (uint64_t)at;
-        room = room < least ? least : room;
+    if (builder->capacity - at < count) {
+        uint64_t least = (uint64_t)at + count, capacity = 2 * (uint64_t)at;
+        capacity = capacity < least ? least : capacity;
         struct loop *more =
-            room <= UINT32_MAX ? realloc(builder->loops, room * sizeof(*more)) : NULL;
+            capacity <= UINT32_MAX ? realloc(builder->loops, capacity * sizeof(*more)) : NULL;
         if (!more)
             return (uint32_t)fail(builder, MPI_ERR_NO_MEM);
         builder->loops = more;
-        builder->room = (uint32_t)room;
+        builder->capacity = (uint32_t)capacity;
     }
     memcpy(builder->loops + at, children, count * sizeof(*children));
     builder->count += count;
@@ -237,7 +236,7 @@ static inline int continues(struct loop *last, const struct loop *loop)
     return 1;
 }
 
-/* The caller made room. */
+/* The sequence has room for it. */
 static inline void add(struct sequence *sequence, struct loop loop)
 {
     if (loop.count == 0)
@@ -258,7 +257,7 @@ static struct sequence sequence_of(struct builder *builder, size_t most)
 static struct loop adopt(struct builder *builder, struct sequence *sequence)
 {
     builder->loops = sequence->loops;
-    builder->count = builder->room = (uint32_t)sequence->count;
+    builder->count = builder->capacity = (uint32_t)sequence->count;
     sequence->loops = NULL;
     return parent_at(0, builder->loops, builder->count);
 }
@@ -311,14 +310,14 @@ static struct loop vector(struct builder *builder, const struct inner *inner, co
 
 /* Where blocks begin: at items[i] extents of their inner type or, when that is NULL, at
  * addresses[i]. */
-struct places {
+struct block_offsets {
     const int64_t *items, *addresses;
 };
 
 /* number[0] blocks of one inner type. Block i has number[1 + i] items, or number[1] when all are
  * equal. */
 static struct loop indexed(struct builder *builder, struct inner inner, const int64_t *number,
-                           int are_equal, struct places places)
+                           int are_equal, struct block_offsets places)
 {
     size_t count = (size_t)number[0];
     struct sequence sequence = sequence_of(builder, count);
@@ -374,8 +373,8 @@ struct distribution {
 
 /* Blocks of indices, dealt to the processes in turn; the last block may be short.
  * MPI_DISTRIBUTE_BLOCK is the case of one block for each process. */
-static struct loop deal(struct builder *builder, struct loop loop, int64_t unit,
-                        const struct distribution *d)
+static struct loop distribute(struct builder *builder, struct loop loop, int64_t unit,
+                              const struct distribution *d)
 {
     int64_t first = d->coordinate * d->block, round = d->processes * d->block;
     int64_t left = d->size > first ? d->size - first : 0, full = left / round;
@@ -418,7 +417,7 @@ static struct loop distributed(struct builder *builder, const struct inner *inne
             below *= grid[j];
         struct distribution distribution =
             distribution_of(kinds[at], sizes[at], blocks[at], grid[at], rank / below % grid[at]);
-        loop = deal(builder, loop, unit, &distribution);
+        loop = distribute(builder, loop, unit, &distribution);
         unit *= sizes[at];
     }
     return loop;
@@ -434,7 +433,7 @@ static struct loop loop_of(struct builder *builder, const struct contents *conte
         return empty;
     }
     struct inner inner = inner_of(builder, contents->type[0]);
-    struct places addresses = {NULL, contents->address};
+    struct block_offsets addresses = {NULL, contents->address};
     switch (contents->combiner) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_RESIZED:
@@ -446,11 +445,12 @@ static struct loop loop_of(struct builder *builder, const struct contents *conte
     case MPI_COMBINER_HVECTOR:
         return vector(builder, &inner, number, contents->address[0]);
     case MPI_COMBINER_INDEXED:
-        return indexed(builder, inner, number, 0, (struct places){number + 1 + number[0], NULL});
+        return indexed(builder, inner, number, 0,
+                       (struct block_offsets){number + 1 + number[0], NULL});
     case MPI_COMBINER_HINDEXED:
         return indexed(builder, inner, number, 0, addresses);
     case MPI_COMBINER_INDEXED_BLOCK:
-        return indexed(builder, inner, number, 1, (struct places){number + 2, NULL});
+        return indexed(builder, inner, number, 1, (struct block_offsets){number + 2, NULL});
     case MPI_COMBINER_HINDEXED_BLOCK:
         return indexed(builder, inner, number, 1, addresses);
     case MPI_COMBINER_SUBARRAY:

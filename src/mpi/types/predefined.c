@@ -7,8 +7,9 @@
 
 enum { BUCKETS_BITS = 8 };
 
-/* Arithmetic that the standard does not define, but a library computes, is computed as there:
- * characters are numbers in all, truth values and packed bytes in MPICH. */
+/* Some arithmetic is not defined by the standard but supported by a library; the layer then
+ * computes what that library does. Characters are numbers in all libraries, truth values and packed
+ * bytes in MPICH. */
 #ifdef OPEN_MPI
 enum { BOOLEANS = TYPE_LOGICAL, LOGICALS = TYPE_LOGICAL, PACKED = TYPE_BYTES };
 #else
@@ -89,7 +90,7 @@ static enum type_class class_of_named(MPI_Datatype type)
     return TYPE_BYTES;
 }
 
-/* MPI_Type_create_f90_real and its like return types that are predefined, but have no name. */
+/* MPI_Type_create_f90_real, _complex and _integer return predefined types without a name. */
 static enum type_class class_of(MPI_Datatype type, int combiner)
 {
     return combiner == MPI_COMBINER_F90_REAL      ? TYPE_FLOATING
@@ -98,7 +99,7 @@ static enum type_class class_of(MPI_Datatype type, int combiner)
                                                   : class_of_named(type);
 }
 
-/* A type that was made with large counts tells its constructor only to the function for these. */
+/* Only the function with large counts reports the constructor of a type made with large counts. */
 static int combiner_of(MPI_Datatype type, int *combiner)
 {
     MPI_Count large[4];
@@ -143,9 +144,9 @@ static struct predefined_type *find(struct predefined_type *predefined, MPI_Data
     return predefined;
 }
 
-/* The entry of the type: another thread may have added one meanwhile. */
-static struct predefined_type *add(struct predefined_type *_Atomic *bucket,
-                                   struct predefined_type *predefined)
+/* Returns the type's entry, which another thread may have added meanwhile. */
+static struct predefined_type *publish(struct predefined_type *_Atomic *bucket,
+                                       struct predefined_type *predefined)
 {
     predefined->next = atomic_load_explicit(bucket, memory_order_acquire);
     while (!find(predefined->next, predefined->type))
@@ -179,7 +180,7 @@ const struct predefined_type *predefined_type_of(MPI_Datatype type)
     int combiner;
     if (known || !is_predefined(type, &combiner) || !(predefined = describe(type, combiner)))
         return known;
-    return add(bucket_of(type), predefined);
+    return publish(bucket_of(type), predefined);
 }
 
 int type_layout_bounds(const struct type_layout *layout, MPI_Count count, int64_t *lower,

@@ -9,8 +9,7 @@ static const struct reduce_table *best_table(void)
     if (__builtin_cpu_supports("x86-64-v3"))
         return &reduce_table_v3;
 #elif defined(__x86_64__)
-    /* Clang 14 and GCC 10 know no levels; these are what is new in each, as far as it can ask for
-     * it. */
+    /* Clang 14 and GCC 10 do not know the levels, so test the features that are new in each. */
     int is_v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
                 __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
     if (is_v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -25,7 +24,7 @@ static const struct reduce_table *best_table(void)
 
 /* Comparisons, not a table: Open MPI's handles are looked up at run time, and a table would look up
  * all of them for each call. */
-static enum reduce_op operation_of(MPI_Op op)
+static enum reduce_op reduce_op_of(MPI_Op op)
 {
 #define IS(handle, operation)                                                                      \
     if (op == (handle))                                                                            \
@@ -54,12 +53,12 @@ const char *reduce_op_name(MPI_Op op)
         [XOR] = "MPI_LXOR",      [BIT_AND] = "MPI_BAND",  [BIT_OR] = "MPI_BOR",
         [BIT_XOR] = "MPI_BXOR",  [MAXLOC] = "MPI_MAXLOC", [MINLOC] = "MPI_MINLOC",
         [OPERATIONS] = "its own"};
-    return names[operation_of(op)];
+    return names[reduce_op_of(op)];
 }
 
 int reduce_op_is_predefined(MPI_Op op)
 {
-    return operation_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;
+    return reduce_op_of(op) < OPERATIONS || op == MPI_REPLACE || op == MPI_NO_OP;
 }
 
 static reduce_function *find(enum reduce_op operation, const struct predefined_type *element)
@@ -75,26 +74,26 @@ static reduce_function *find(enum reduce_op operation, const struct predefined_t
 
 reduce_function *reduce_function_find(MPI_Op op, const struct predefined_type *element)
 {
-    return find(operation_of(op), element);
+    return find(reduce_op_of(op), element);
 }
 
-/* An operation on a communicator of one rank, which combines nothing but checks its arguments. */
-static int ask(MPI_Op op, const struct predefined_type *element)
+/* On a communicator of one rank the library combines nothing, but checks its arguments. */
+static int ask_library(MPI_Op op, const struct predefined_type *element)
 {
-    _Alignas(16) char give[64] = {0}, get[64];
+    _Alignas(16) char sendbuf[64] = {0}, recvbuf[64];
     MPI_Comm comm = pmpi_self_comm();
-    return comm != MPI_COMM_NULL && element->extent <= sizeof(give) &&
-           pmpi()->Allreduce(give, get, 1, element->type, op, comm) == MPI_SUCCESS;
+    return comm != MPI_COMM_NULL && element->extent <= sizeof(sendbuf) &&
+           pmpi()->Allreduce(sendbuf, recvbuf, 1, element->type, op, comm) == MPI_SUCCESS;
 }
 
 int reduce_is_supported(MPI_Op op, const struct predefined_type *element)
 {
     struct predefined_type *predefined = (struct predefined_type *)element;
-    unsigned bit = 1u << (op == MPI_NO_OP ? OPERATIONS + 1 : operation_of(op));
+    unsigned bit = 1u << (op == MPI_NO_OP ? OPERATIONS + 1 : reduce_op_of(op));
     if (!(atomic_load_explicit(&predefined->asked, memory_order_acquire) & bit)) {
-        if (ask(op, element))
-            atomic_fetch_or_explicit(&predefined->computed, bit, memory_order_relaxed);
+        if (ask_library(op, element))
+            atomic_fetch_or_explicit(&predefined->supported, bit, memory_order_relaxed);
         atomic_fetch_or_explicit(&predefined->asked, bit, memory_order_release);
     }
-    return (atomic_load_explicit(&predefined->computed, memory_order_relaxed) & bit) != 0;
+    return (atomic_load_explicit(&predefined->supported, memory_order_relaxed) & bit) != 0;
 }

@@ -4,9 +4,7 @@
 
 #include <stddef.h>
 
-/* classes of MPI's predefined types; nothing here needs MPI. */
-
-/* What the elements of a predefined type are; class and size tell how to reduce them. */
+/* The kind of a predefined type's elements; kind and size decide how to reduce them. */
 enum type_class {
     TYPE_BYTES, /* unknown: can only be replaced and fetched */
     TYPE_SIGNED,

@@ -10,24 +10,14 @@
 
 /* ---- Large counts for functions that take int ---- */
 
-/* large counts for an MPI library whose functions take int. */
-
-/* The values of all ranks of the communicator, MPI_Count or MPI_Aint, as int. NULL: `values` is
- * NULL, which means nothing here, or *error is set, unless it was: too large, or no memory. To be
- * freed. */
-int *narrow_all(const void *values, MPI_Comm comm, int *error);
-/* One value; 0 with *error as above. */
-int narrow_one(MPI_Count value, int *error);
-/* Whether the arguments that count at the root only count here. */
-int narrow_is_root(int root, MPI_Comm comm);
-
 static void fail(int *error, int class)
 {
     if (*error == MPI_SUCCESS)
         *error = class;
 }
 
-int narrow_one(MPI_Count value, int *error)
+/* The count as int; 0 with *error set if it is too large. */
+static int count_to_int(MPI_Count value, int *error)
 {
     if (value >= INT_MIN && value <= INT_MAX)
         return (int)value;
@@ -35,7 +25,8 @@ int narrow_one(MPI_Count value, int *error)
     return 0;
 }
 
-int narrow_is_root(int root, MPI_Comm comm)
+/* Whether this rank is the root, whose arguments count. */
+static int is_root_rank(int root, MPI_Comm comm)
 {
     int is_inter = 0, rank = MPI_PROC_NULL;
     if (pmpi()->Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter)
@@ -54,23 +45,26 @@ static int count_ranks(MPI_Comm comm, int *error)
     return ranks;
 }
 
-int *narrow_all(const void *values, MPI_Comm comm, int *error)
+/* An array of one value per rank (MPI_Count or MPI_Aint) as int; the caller frees it. NULL:
+ * `values` is NULL and not significant, or *error is set: a value is too large, or out of memory.
+ */
+static int *counts_to_int(const void *values, MPI_Comm comm, int *error)
 {
     if (!values)
         return NULL;
     int ranks = count_ranks(comm, error);
-    int *narrow = malloc(((size_t)ranks + 1) * sizeof(*narrow));
-    if (!narrow)
+    int *ints = malloc(((size_t)ranks + 1) * sizeof(*ints));
+    if (!ints)
         fail(error, MPI_ERR_NO_MEM);
-    for (int i = 0; narrow && i < ranks; i++)
-        narrow[i] = narrow_one(places_value(values, 1, i), error);
-    return narrow;
+    for (int i = 0; ints && i < ranks; i++)
+        ints[i] = count_to_int(places_value(values, 1, i), error);
+    return ints;
 }
 
 /* ---- The wrappers ---- */
 
-/* wraps MPI's collective operations with large counts. Where the
- * library lacks them, its functions with int counts are called if the counts fit. */
+/* Where the library lacks a function with large counts, the layer calls the one with int counts if
+ * the counts fit. */
 
 static int finish(MPI_Comm comm, int error)
 {
@@ -90,7 +84,7 @@ static int finish(MPI_Comm comm, int error)
             return result;                                                                         \
         if (pmpi()->name##_c)                                                                      \
             return pmpi()->name##_c(send, receive, count, type, op, comm);                         \
-        int few_count = narrow_one(count, &result);                                                \
+        int few_count = count_to_int(count, &result);                                              \
         return result == MPI_SUCCESS ? pmpi()->name(send, receive, few_count, type, op, comm)      \
                                      : finish(comm, result);                                       \
     }
@@ -113,8 +107,8 @@ int MPI_Allgather_c(const void *send, MPI_Count send_count, MPI_Datatype send_ty
     if (pmpi()->Allgather_c)
         return pmpi()->Allgather_c(send, send_count, send_type, receive, receive_count,
                                    receive_type, comm);
-    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
-    int few_receive_count = narrow_one(receive_count, &result);
+    int few_send_count = count_to_int(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = count_to_int(receive_count, &result);
     return result == MPI_SUCCESS ? pmpi()->Allgather(send, few_send_count, send_type, receive,
                                                      few_receive_count, receive_type, comm)
                                  : finish(comm, result);
@@ -134,9 +128,9 @@ int MPI_Allgatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_t
     if (pmpi()->Allgatherv_c)
         return pmpi()->Allgatherv_c(send, send_count, send_type, receive, counts, places,
                                     receive_type, comm);
-    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
-    int *few_counts = narrow_all(counts, comm, &result);
-    int *few_places = narrow_all(places, comm, &result);
+    int few_send_count = count_to_int(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int *few_counts = counts_to_int(counts, comm, &result);
+    int *few_places = counts_to_int(places, comm, &result);
     result = result == MPI_SUCCESS ? pmpi()->Allgatherv(send, few_send_count, send_type, receive,
                                                         few_counts, few_places, receive_type, comm)
                                    : finish(comm, result);
@@ -157,8 +151,8 @@ int MPI_Alltoall_c(const void *send, MPI_Count send_count, MPI_Datatype send_typ
     if (pmpi()->Alltoall_c)
         return pmpi()->Alltoall_c(send, send_count, send_type, receive, receive_count, receive_type,
                                   comm);
-    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
-    int few_receive_count = narrow_one(receive_count, &result);
+    int few_send_count = count_to_int(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = count_to_int(receive_count, &result);
     return result == MPI_SUCCESS ? pmpi()->Alltoall(send, few_send_count, send_type, receive,
                                                     few_receive_count, receive_type, comm)
                                  : finish(comm, result);
@@ -192,10 +186,10 @@ int MPI_Alltoallv_c(const void *send, const MPI_Count send_counts[], const MPI_A
                                    receive_counts, receive_places, receive_type, comm);
     int is_in_place = send == MPI_IN_PLACE;
     struct few few = {
-        narrow_all(is_in_place ? NULL : send_counts, comm, &result),
-        narrow_all(is_in_place ? NULL : send_places, comm, &result),
-        narrow_all(receive_counts, comm, &result),
-        narrow_all(receive_places, comm, &result),
+        counts_to_int(is_in_place ? NULL : send_counts, comm, &result),
+        counts_to_int(is_in_place ? NULL : send_places, comm, &result),
+        counts_to_int(receive_counts, comm, &result),
+        counts_to_int(receive_places, comm, &result),
     };
     result = result == MPI_SUCCESS
                  ? pmpi()->Alltoallv(send, few.send_counts, few.send_places, send_type, receive,
@@ -223,10 +217,10 @@ int MPI_Alltoallw_c(const void *send, const MPI_Count send_counts[], const MPI_A
                                    receive_counts, receive_places, receive_types, comm);
     int is_in_place = send == MPI_IN_PLACE;
     struct few few = {
-        narrow_all(is_in_place ? NULL : send_counts, comm, &result),
-        narrow_all(is_in_place ? NULL : send_places, comm, &result),
-        narrow_all(receive_counts, comm, &result),
-        narrow_all(receive_places, comm, &result),
+        counts_to_int(is_in_place ? NULL : send_counts, comm, &result),
+        counts_to_int(is_in_place ? NULL : send_places, comm, &result),
+        counts_to_int(receive_counts, comm, &result),
+        counts_to_int(receive_places, comm, &result),
     };
     result = result == MPI_SUCCESS
                  ? pmpi()->Alltoallw(send, few.send_counts, few.send_places, send_types, receive,
@@ -246,7 +240,7 @@ int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_
         return result;
     if (pmpi()->Bcast_c)
         return pmpi()->Bcast_c(buffer, count, type, root, comm);
-    int few_count = narrow_one(count, &result);
+    int few_count = count_to_int(count, &result);
     return result == MPI_SUCCESS ? pmpi()->Bcast(buffer, few_count, type, root, comm)
                                  : finish(comm, result);
 }
@@ -264,9 +258,9 @@ int MPI_Gather_c(const void *send, MPI_Count send_count, MPI_Datatype send_type,
     if (pmpi()->Gather_c)
         return pmpi()->Gather_c(send, send_count, send_type, receive, receive_count, receive_type,
                                 root, comm);
-    int is_root = narrow_is_root(root, comm);
-    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
-    int few_receive_count = narrow_one(is_root ? receive_count : 0, &result);
+    int is_root = is_root_rank(root, comm);
+    int few_send_count = count_to_int(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int few_receive_count = count_to_int(is_root ? receive_count : 0, &result);
     return result == MPI_SUCCESS ? pmpi()->Gather(send, few_send_count, send_type, receive,
                                                   few_receive_count, receive_type, root, comm)
                                  : finish(comm, result);
@@ -286,10 +280,10 @@ int MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     if (pmpi()->Gatherv_c)
         return pmpi()->Gatherv_c(send, send_count, send_type, receive, counts, places, receive_type,
                                  root, comm);
-    int is_root = narrow_is_root(root, comm);
-    int few_send_count = narrow_one(send == MPI_IN_PLACE ? 0 : send_count, &result);
-    int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
-    int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
+    int is_root = is_root_rank(root, comm);
+    int few_send_count = count_to_int(send == MPI_IN_PLACE ? 0 : send_count, &result);
+    int *few_counts = counts_to_int(is_root ? counts : NULL, comm, &result);
+    int *few_places = counts_to_int(is_root ? places : NULL, comm, &result);
     result = result == MPI_SUCCESS
                  ? pmpi()->Gatherv(send, few_send_count, send_type, receive, few_counts, few_places,
                                    receive_type, root, comm)
@@ -309,7 +303,7 @@ int MPI_Reduce_c(const void *send, void *receive, MPI_Count count, MPI_Datatype 
         return result;
     if (pmpi()->Reduce_c)
         return pmpi()->Reduce_c(send, receive, count, type, op, root, comm);
-    int few_count = narrow_one(count, &result);
+    int few_count = count_to_int(count, &result);
     return result == MPI_SUCCESS ? pmpi()->Reduce(send, receive, few_count, type, op, root, comm)
                                  : finish(comm, result);
 }
@@ -325,7 +319,7 @@ int MPI_Reduce_scatter_c(const void *send, void *receive, const MPI_Count counts
         return result;
     if (pmpi()->Reduce_scatter_c)
         return pmpi()->Reduce_scatter_c(send, receive, counts, type, op, comm);
-    int *few_counts = narrow_all(counts, comm, &result);
+    int *few_counts = counts_to_int(counts, comm, &result);
     result = result == MPI_SUCCESS
                  ? pmpi()->Reduce_scatter(send, receive, few_counts, type, op, comm)
                  : finish(comm, result);
@@ -346,9 +340,9 @@ int MPI_Scatter_c(const void *send, MPI_Count send_count, MPI_Datatype send_type
     if (pmpi()->Scatter_c)
         return pmpi()->Scatter_c(send, send_count, send_type, receive, receive_count, receive_type,
                                  root, comm);
-    int is_root = narrow_is_root(root, comm);
-    int few_send_count = narrow_one(is_root ? send_count : 0, &result);
-    int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
+    int is_root = is_root_rank(root, comm);
+    int few_send_count = count_to_int(is_root ? send_count : 0, &result);
+    int few_receive_count = count_to_int(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
     return result == MPI_SUCCESS ? pmpi()->Scatter(send, few_send_count, send_type, receive,
                                                    few_receive_count, receive_type, root, comm)
                                  : finish(comm, result);
@@ -368,10 +362,10 @@ int MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint pl
     if (pmpi()->Scatterv_c)
         return pmpi()->Scatterv_c(send, counts, places, send_type, receive, receive_count,
                                   receive_type, root, comm);
-    int is_root = narrow_is_root(root, comm);
-    int *few_counts = narrow_all(is_root ? counts : NULL, comm, &result);
-    int *few_places = narrow_all(is_root ? places : NULL, comm, &result);
-    int few_receive_count = narrow_one(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
+    int is_root = is_root_rank(root, comm);
+    int *few_counts = counts_to_int(is_root ? counts : NULL, comm, &result);
+    int *few_places = counts_to_int(is_root ? places : NULL, comm, &result);
+    int few_receive_count = count_to_int(receive == MPI_IN_PLACE ? 0 : receive_count, &result);
     result = result == MPI_SUCCESS
                  ? pmpi()->Scatterv(send, few_counts, few_places, send_type, receive,
                                     few_receive_count, receive_type, root, comm)

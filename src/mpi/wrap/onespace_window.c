@@ -9,7 +9,7 @@
 #include "mpi/storage/storage_window.h"
 
 /* The window on storage; NULL: the handle's error handler was called. */
-static struct storage_window *need(const char *call, MPI_Win win)
+static struct storage_window *require_storage(const char *call, MPI_Win win)
 {
     struct storage_window *storage = storage_window_of(win);
     if (storage)
@@ -20,8 +20,8 @@ static struct storage_window *need(const char *call, MPI_Win win)
     return NULL;
 }
 
-static int refuse_range(const char *call, struct storage_window *storage, MPI_Win win,
-                        MPI_Aint offset, MPI_Aint length)
+static int check_range(const char *call, struct storage_window *storage, MPI_Win win,
+                       MPI_Aint offset, MPI_Aint length)
 {
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     if (offset >= 0 && length >= 0 && (uint64_t)offset <= size &&
@@ -42,49 +42,49 @@ static int finish(const char *call, struct storage_window *storage, MPI_Win win,
 
 int onespace_window_sync_all(MPI_Win win)
 {
-    struct storage_window *storage = need(__func__, win);
+    struct storage_window *storage = require_storage(__func__, win);
     struct storage_error error = {""};
     uint64_t began = futex_now_ns();
-    int64_t least = 0;
+    int64_t min = 0;
     if (!storage)
         return MPI_ERR_WIN;
     atomic_thread_fence(memory_order_seq_cst);
-    /* The others have stored. Not by MPI's barrier, which waits for a dead rank for ever. */
-    int result = allreduce_min(&storage->all, 0, &least) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
+    /* Wait until all ranks have stored. MPI's barrier would wait forever for a dead rank. */
+    int result = allreduce_min(&storage->all_ranks, 0, &min) == 0 ? MPI_SUCCESS : MPI_ERR_OTHER;
     uint64_t size = storage->own.layout.storage_length + storage->own.layout.memory_length;
     int flushed = storage_flush_own(storage, 0, size, &error);
-    storage_count(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
+    storage_counter_add(&storage->counts->sync, storage->own.layout.storage_length, began, flushed);
     int class = storage_report(storage->rank, __func__, flushed, &error);
-    if (result == MPI_SUCCESS && allreduce_min(&storage->all, -class, &least) < 0)
+    if (result == MPI_SUCCESS && allreduce_min(&storage->all_ranks, -class, &min) < 0)
         result = MPI_ERR_OTHER;
-    return window_result(window_find(win), result == MPI_SUCCESS ? (int)-least : result);
+    return window_result(window_find(win), result == MPI_SUCCESS ? (int)-min : result);
 }
 
 int onespace_window_sync_range(MPI_Win win, MPI_Aint offset, MPI_Aint length)
 {
-    struct storage_window *storage = need(__func__, win);
+    struct storage_window *storage = require_storage(__func__, win);
     struct storage_error error = {""};
     uint64_t began = futex_now_ns();
     if (!storage)
         return MPI_ERR_WIN;
-    int refused = refuse_range(__func__, storage, win, offset, length);
-    if (refused != MPI_SUCCESS)
-        return refused;
+    int invalid = check_range(__func__, storage, win, offset, length);
+    if (invalid != MPI_SUCCESS)
+        return invalid;
     int result = storage_flush_own(storage, (uint64_t)offset, (uint64_t)length, &error);
-    storage_count(&storage->counts->sync_range, (uint64_t)length, began, result);
+    storage_counter_add(&storage->counts->sync_range, (uint64_t)length, began, result);
     return finish(__func__, storage, win, result, &error);
 }
 
 int onespace_window_sync_start(MPI_Win win, MPI_Aint offset, MPI_Aint length,
                                struct onespace_window_request **request)
 {
-    struct storage_window *storage = need(__func__, win);
+    struct storage_window *storage = require_storage(__func__, win);
     struct storage_error error = {"cannot start a thread that writes: see `ulimit -u`"};
     if (!storage)
         return MPI_ERR_WIN;
-    int refused = refuse_range(__func__, storage, win, offset, length);
-    if (refused != MPI_SUCCESS)
-        return refused;
+    int invalid = check_range(__func__, storage, win, offset, length);
+    if (invalid != MPI_SUCCESS)
+        return invalid;
     return finish(__func__, storage, win,
                   storage_request_start(storage, win, (uint64_t)offset, (uint64_t)length, request),
                   &error);
@@ -95,7 +95,7 @@ int onespace_window_wait(struct onespace_window_request **request)
     struct onespace_window_request *ended = *request;
     if (!ended)
         return MPI_SUCCESS;
-    storage_request_end(ended);
+    storage_request_wait(ended);
     *request = NULL;
     int class =
         finish("onespace_window_wait", ended->storage, ended->handle, ended->result, &ended->error);
@@ -111,10 +111,10 @@ int onespace_window_test(struct onespace_window_request **request, int *flag)
 
 /* ---- Versions ---- */
 
-static struct storage_window *need_versions(const char *call, MPI_Win win)
+static struct storage_window *require_versions(const char *call, MPI_Win win)
 {
     struct storage_window *storage = storage_window_of(win);
-    if (storage && storage->kept)
+    if (storage && storage->versions_kept)
         return storage;
     layer_message(storage ? storage->rank : 0,
                   "%s: this window has no versions: allocate it with alloc_type=storage and "
@@ -126,7 +126,7 @@ static struct storage_window *need_versions(const char *call, MPI_Win win)
 
 int onespace_window_commit(MPI_Win win, uint64_t *version)
 {
-    struct storage_window *storage = need_versions(__func__, win);
+    struct storage_window *storage = require_versions(__func__, win);
     if (!storage)
         return MPI_ERR_WIN;
     struct window *window = window_find(win);
@@ -138,7 +138,7 @@ int onespace_window_commit(MPI_Win win, uint64_t *version)
 
 int onespace_window_version(MPI_Win win, uint64_t *version)
 {
-    struct storage_window *storage = need_versions(__func__, win);
+    struct storage_window *storage = require_versions(__func__, win);
     if (!storage)
         return MPI_ERR_WIN;
     *version = storage_versions_newest(storage);
@@ -147,7 +147,7 @@ int onespace_window_version(MPI_Win win, uint64_t *version)
 
 /* ---- Statistics ---- */
 
-static struct onespace_window_calls read_count(struct storage_count *count)
+static struct onespace_window_calls read_count(struct storage_counter *count)
 {
     return (struct onespace_window_calls){
         atomic_load_explicit(&count->calls, memory_order_relaxed),
@@ -157,7 +157,7 @@ static struct onespace_window_calls read_count(struct storage_count *count)
     };
 }
 
-static struct onespace_window_calls read_use(struct window *window, enum rma_kind kind)
+static struct onespace_window_calls read_usage(struct window *window, enum rma_kind kind)
 {
     struct onespace_window_calls sum = {0};
     for (int i = 0; window->usage && i < window->group->ranks; i++) {
@@ -169,22 +169,22 @@ static struct onespace_window_calls read_use(struct window *window, enum rma_kin
 
 int onespace_window_statistics(MPI_Win win, struct onespace_window_statistics *statistics)
 {
-    struct storage_window *storage = need(__func__, win);
+    struct storage_window *storage = require_storage(__func__, win);
     struct window *window = window_find(win);
     if (!storage)
         return MPI_ERR_WIN;
     uint32_t size = statistics->size;
     struct onespace_window_statistics found = {
         .size = sizeof(found),
-        .is_intra_node = storage->others != NULL,
+        .is_intra_node = storage->remote_parts != NULL,
         .storage_bytes = storage->own.layout.storage_length,
         .memory_bytes = storage->own.layout.memory_length,
         .sync = read_count(&storage->counts->sync),
         .sync_range = read_count(&storage->counts->sync_range),
         .sync_start = read_count(&storage->counts->sync_start),
-        .put = read_use(window, RMA_PUT),
-        .get = read_use(window, RMA_GET),
-        .accumulate = read_use(window, RMA_ACCUMULATE),
+        .put = read_usage(window, RMA_PUT),
+        .get = read_usage(window, RMA_GET),
+        .accumulate = read_usage(window, RMA_ACCUMULATE),
         .commit = read_count(&storage->counts->commit),
     };
     memcpy(statistics, &found, size < sizeof(found) ? size : sizeof(found));

@@ -9,8 +9,6 @@
 
 /* ---- Memory ---- */
 
-/* wraps MPI's functions that allocate memory and attach it to windows. */
-
 WRAP(Alloc_mem)
 int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *base)
 {
@@ -59,10 +57,10 @@ int MPI_Win_detach(MPI_Win win, const void *base)
 
 /* ---- Windows ---- */
 
-/* wraps MPI's functions that create, free and describe windows. */
-
-/* For a library without large counts. What does not fit becomes 0, which the library refuses. */
-static int small_unit(MPI_Aint unit)
+/* For a library without large counts. A unit that does not fit becomes 0, which the library
+ * rejects.
+ */
+static int disp_unit_to_int(MPI_Aint unit)
 {
     return unit > INT_MAX ? 0 : (int)unit;
 }
@@ -105,7 +103,7 @@ int MPI_Win_free(MPI_Win *win)
     return result;
 }
 
-/* The part of a rank; MPI_PROC_NULL means the first rank that has any memory. NULL: no rank has. */
+/* The part of a rank; MPI_PROC_NULL means the first rank with memory. NULL: no rank has any. */
 static const struct rma_part *find_part(const struct window *window, int *rank)
 {
     const struct rma_part *parts = window->rma_shared->rank;
@@ -134,7 +132,9 @@ int MPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, 
     return MPI_SUCCESS;
 }
 
-/* The predefined attributes of the layer's windows; those of the handle are an empty window's. */
+/* The predefined attributes of a window of the layer. The handle's own are those of an empty
+ * window.
+ */
 static int find_attribute(struct window *window, int keyval, void **value)
 {
     if (keyval == MPI_WIN_BASE)
@@ -162,7 +162,7 @@ int MPI_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag)
     return MPI_SUCCESS;
 }
 
-/* Fortran gets the value where C gets a pointer to it. */
+/* Fortran gets values; C gets pointers to them. */
 static int find_value(MPI_Win win, int keyval, MPI_Aint *value)
 {
     void *found;
@@ -184,34 +184,35 @@ typedef void fortran_get_attr(MPI_Fint *, MPI_Fint *, MPI_Aint *, MPI_Fint *, MP
     __attribute__((visibility("default"))) fortran_get_attr name;                                  \
     void name(MPI_Fint *win, MPI_Fint *keyval, MPI_Aint *value, MPI_Fint *flag, MPI_Fint *error)   \
     {                                                                                              \
-        static fortran_get_attr *_Atomic mpi_own; /* all threads store the same */                 \
+        static fortran_get_attr *_Atomic library_function; /* the same for all threads */          \
         if (find_value(pmpi()->Win_f2c(*win), *keyval, value)) {                                   \
             *flag = 1;                                                                             \
             if (error)                                                                             \
                 *error = MPI_SUCCESS;                                                              \
             return;                                                                                \
         }                                                                                          \
-        if (!mpi_own)                                                                              \
-            mpi_own = (fortran_get_attr *)pmpi_symbol(#name);                                      \
-        mpi_own(win, keyval, value, flag, error);                                                  \
+        if (!library_function)                                                                     \
+            library_function = (fortran_get_attr *)pmpi_symbol(#name);                             \
+        library_function(win, keyval, value, flag, error);                                         \
     }
 WRAP_FORTRAN(mpi_win_get_attr_)
 WRAP_FORTRAN(pmpi_win_get_attr_)
 #else
-/* MPICH's bindings call this function; kind is an enum: the form in which they want the value. */
+/* MPICH's bindings call this function. kind is an enum: the form of the value. */
 __attribute__((visibility("default"))) int MPII_Win_get_attr(MPI_Win win, int keyval, void *value,
                                                              int *flag, int kind);
 int MPII_Win_get_attr(MPI_Win win, int keyval, void *value, int *flag, int kind)
 {
-    static int (*_Atomic mpi_own)(MPI_Win, int, void *, int *, int);
+    static int (*_Atomic library_function)(MPI_Win, int, void *, int *, int);
     /* Fortran's predefined keys follow C's. */
     if (find_value(win, keyval, value) || find_value(win, keyval - 1, value)) {
         *flag = 1;
         return MPI_SUCCESS;
     }
-    if (!mpi_own)
-        mpi_own = (int (*)(MPI_Win, int, void *, int *, int))pmpi_symbol("MPII_Win_get_attr");
-    return mpi_own(win, keyval, value, flag, kind);
+    if (!library_function)
+        library_function =
+            (int (*)(MPI_Win, int, void *, int *, int))pmpi_symbol("MPII_Win_get_attr");
+    return library_function(win, keyval, value, flag, kind);
 }
 #endif
 
@@ -244,7 +245,7 @@ int MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Com
         return result;
     if (pmpi()->Win_allocate_c)
         return pmpi()->Win_allocate_c(size, disp_unit, info, comm, baseptr, win);
-    return pmpi()->Win_allocate(size, small_unit(disp_unit), info, comm, baseptr, win);
+    return pmpi()->Win_allocate(size, disp_unit_to_int(disp_unit), info, comm, baseptr, win);
 }
 
 WRAP(Win_allocate_shared_c)
@@ -257,7 +258,7 @@ int MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, 
         return result;
     if (pmpi()->Win_allocate_shared_c)
         return pmpi()->Win_allocate_shared_c(size, disp_unit, info, comm, baseptr, win);
-    return pmpi()->Win_allocate_shared(size, small_unit(disp_unit), info, comm, baseptr, win);
+    return pmpi()->Win_allocate_shared(size, disp_unit_to_int(disp_unit), info, comm, baseptr, win);
 }
 
 WRAP(Win_shared_query_c)
@@ -275,10 +276,9 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
 
 /* ---- Synchronisation ---- */
 
-/* wraps MPI's functions that synchronise windows. */
-
-/* MPI_NAME(arguments) evaluates `ours` on a window of the layer. Otherwise it calls MPI's function;
- * a window that spans nodes does `before` and, if that call succeeded, `after`. */
+/* Defines MPI_NAME, which evaluates `ours` on a window whose memory all ranks share. Otherwise it
+ * calls MPI's function; on a window that spans nodes it evaluates `before` first and, if that call
+ * succeeded, `after`. */
 #define SYNC_INTRA_NODE(name, parameters, arguments, ours, before, after)                          \
     WRAP(name)                                                                                     \
     int MPI_##name parameters                                                                      \
@@ -294,20 +294,20 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
             after;                                                                                 \
         return result;                                                                             \
     }
-#define NOTHING (void)node
-#define ORDER   atomic_thread_fence(memory_order_seq_cst)
+#define NO_STEP (void)node
+#define FENCE   atomic_thread_fence(memory_order_seq_cst)
 #define SYNC(name, parameters, arguments, ours)                                                    \
-    SYNC_INTRA_NODE(name, parameters, arguments, ours, ORDER, NOTHING)
+    SYNC_INTRA_NODE(name, parameters, arguments, ours, FENCE, NO_STEP)
 
 SYNC_INTRA_NODE(Win_lock, (int type, int rank, int assertion, MPI_Win win),
-                (type, rank, assertion, win), win_lock(window, type, rank, assertion), NOTHING,
+                (type, rank, assertion, win), win_lock(window, type, rank, assertion), NO_STEP,
                 intra_node_lock(node, rank, assertion))
 SYNC_INTRA_NODE(Win_unlock, (int rank, MPI_Win win), (rank, win), win_unlock(window, rank),
-                intra_node_unlock(node, rank, window->group->ranks), NOTHING)
+                intra_node_unlock(node, rank, window->group->ranks), NO_STEP)
 SYNC_INTRA_NODE(Win_lock_all, (int assertion, MPI_Win win), (assertion, win),
-                win_lock_all(window, assertion), NOTHING, intra_node_lock_all(node, assertion))
+                win_lock_all(window, assertion), NO_STEP, intra_node_lock_all(node, assertion))
 SYNC_INTRA_NODE(Win_unlock_all, (MPI_Win win), (win), win_unlock_all(window),
-                intra_node_unlock_all(node, window->group->ranks), NOTHING)
+                intra_node_unlock_all(node, window->group->ranks), NO_STEP)
 SYNC(Win_flush, (int rank, MPI_Win win), (rank, win), win_flush(window))
 SYNC(Win_flush_all, (MPI_Win win), (win), win_flush(window))
 SYNC(Win_flush_local, (int rank, MPI_Win win), (rank, win), win_flush(window))
@@ -345,8 +345,8 @@ int MPI_Win_start(MPI_Group group, int assertion, MPI_Win win)
     return pmpi()->Win_start(group, assertion, win);
 }
 
-/* A window of MPI's, perhaps with memory that is on storage. */
-static int sync_other(MPI_Win win)
+/* MPI_Win_sync on a window of the MPI library, whose memory may be on storage. */
+static int sync_library_window(MPI_Win win)
 {
     int is_ours = 0, result = MPI_SUCCESS;
     if (storage_memory_is_used())
@@ -363,7 +363,7 @@ int MPI_Win_sync(MPI_Win win)
 {
     struct window *window = window_find(win);
     if (!window)
-        return sync_other(win);
+        return sync_library_window(win);
     int result = MPI_SUCCESS;
     if (window->rma_shared)
         result = win_sync(window);
@@ -379,7 +379,7 @@ int MPI_Win_sync(MPI_Win win)
 
 /* ---- Types ---- */
 
-/* wraps MPI_Type_free, since the layer keeps what it found out about types. */
+/* Wrapped because the layer caches the layouts of types. */
 
 WRAP(Type_free)
 int MPI_Type_free(MPI_Datatype *type)

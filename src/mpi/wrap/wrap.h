@@ -10,14 +10,14 @@
                    alias("MPI_" #name))) __typeof__(PMPI_##name) PMPI_##name;                      \
     __attribute__((visibility("default"))) __typeof__(MPI_##name) MPI_##name;
 
-/* The window, when the layer does its communication and synchronisation. */
+/* The window if the layer does its communication and synchronisation; else NULL. */
 static inline struct window *wrap_find_shared(MPI_Win handle)
 {
     struct window *window = window_find(handle);
     return window && window->rma_shared ? window : NULL;
 }
 
-/* A request that is complete. */
+/* Ends a call that returns a request: the request is complete. */
 int wrap_request(struct window *window, int result, MPI_Request *request);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* By experiment: more pieces are faster on a disk, larger ones on a device in memory. The buffer is
  * a multiple of the huge page size: with small pages a device takes far less in one request. */
-enum { PIECE = 1 << 20, PIECES = 4 };
+enum { PIECE_BYTES = 1 << 20, PIECES = 4 };
 
 struct request {
     struct iocb control;
@@ -24,39 +24,39 @@ struct request {
 
 struct direct_io {
     char *buffer;          /* for unaligned memory: PIECES pieces */
-    int is_for_many;       /* prepare_for_many() was called */
+    int is_pipelined;      /* prepare_pipeline() was called */
     aio_context_t context; /* 0: none yet, or not available */
     int is_lost;           /* the outcome of requests in flight is unknown: not used again */
     struct request requests[PIECES];
 };
 
-/* Destroying a context takes the kernel tens of milliseconds, so one is kept from region to region.
- * Of this process; 0: none. Getting and keeping exchange it atomically; relaxed: it is only a
- * number. In a child of fork it is invalid, and io_submit fails. */
-static _Atomic aio_context_t spare;
+/* Destroying a context takes the kernel tens of milliseconds, so this process caches one; 0: none.
+ * Any thread exchanges it atomically. Relaxed: it guards no data. In a child of fork it is invalid,
+ * and io_submit fails. */
+static _Atomic aio_context_t cached_context;
 
 static aio_context_t get_context(void)
 {
-    aio_context_t context = atomic_exchange_explicit(&spare, 0, memory_order_relaxed);
+    aio_context_t context = atomic_exchange_explicit(&cached_context, 0, memory_order_relaxed);
     if (context == 0 && syscall(SYS_io_setup, PIECES, &context) < 0)
         return 0;
     return context;
 }
 
-static void end_context(aio_context_t context)
+static void destroy_context(aio_context_t context)
 {
     if (context)
         (void)syscall(SYS_io_destroy, context); /* waits for requests in flight */
 }
 
-static void keep_context(aio_context_t context)
+static void cache_context(aio_context_t context)
 {
-    end_context(atomic_exchange_explicit(&spare, context, memory_order_relaxed));
+    destroy_context(atomic_exchange_explicit(&cached_context, context, memory_order_relaxed));
 }
 
-__attribute__((destructor)) void direct_io_end(void)
+__attribute__((destructor)) void direct_io_free_cached(void)
 {
-    keep_context(0);
+    cache_context(0);
 }
 
 struct direct_io *direct_io_new(void)
@@ -64,8 +64,8 @@ struct direct_io *direct_io_new(void)
     struct direct_io *io = calloc(1, sizeof(*io));
     if (!io)
         return NULL;
-    io->buffer =
-        mmap(NULL, PIECES * PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    io->buffer = mmap(NULL, PIECES * PIECE_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (io->buffer == MAP_FAILED) {
         free(io);
         return NULL;
@@ -78,31 +78,31 @@ void direct_io_free(struct direct_io *io)
     if (!io)
         return;
     if (io->is_lost)
-        end_context(io->context);
+        destroy_context(io->context);
     else if (io->context)
-        keep_context(io->context);
-    munmap(io->buffer, PIECES * PIECE);
+        cache_context(io->context);
+    munmap(io->buffer, PIECES * PIECE_BYTES);
     free(io);
 }
 
-static struct request *request_of(struct direct_io *io, size_t piece)
+static struct request *piece_request(struct direct_io *io, size_t piece)
 {
     return &io->requests[piece % PIECES];
 }
 
-static char *buffer_of(struct direct_io *io, size_t piece)
+static char *piece_buffer(struct direct_io *io, size_t piece)
 {
-    return io->buffer + piece % PIECES * PIECE;
+    return io->buffer + piece % PIECES * PIECE_BYTES;
 }
 
 /* Transfers synchronously when the request cannot be submitted. */
-static void begin(struct direct_io *io, size_t piece, struct iocb control)
+static void submit(struct direct_io *io, size_t piece, struct iocb control)
 {
-    struct request *request = request_of(io, piece);
-    struct iocb *one = &request->control;
+    struct request *request = piece_request(io, piece);
+    struct iocb *submitted = &request->control;
     control.aio_data = piece % PIECES;
-    *one = control;
-    request->is_in_flight = io->context && syscall(SYS_io_submit, io->context, 1, &one) == 1;
+    *submitted = control;
+    request->is_in_flight = io->context && syscall(SYS_io_submit, io->context, 1, &submitted) == 1;
     if (request->is_in_flight)
         return;
     int fd = (int)control.aio_fildes;
@@ -116,7 +116,7 @@ static void begin(struct direct_io *io, size_t piece, struct iocb control)
 /* Bytes; 0 after an error. */
 static size_t await(struct direct_io *io, size_t piece)
 {
-    struct request *request = request_of(io, piece);
+    struct request *request = piece_request(io, piece);
     while (request->is_in_flight && !io->is_lost) {
         struct io_event events[PIECES];
         long count = syscall(SYS_io_getevents, io->context, 1, PIECES, events, NULL);
@@ -133,73 +133,73 @@ static size_t await(struct direct_io *io, size_t piece)
 struct transfer {
     int fd;
     uint64_t at;
-    const char *from; /* one of these is NULL */
+    const char *from; /* NULL, or `to` is */
     char *to;
     size_t size;
 };
 
-static size_t size_of(const struct transfer *transfer, size_t piece)
+static size_t piece_size(const struct transfer *transfer, size_t piece)
 {
-    size_t left = transfer->size - piece * PIECE;
-    return left < PIECE ? left : PIECE;
+    size_t left = transfer->size - piece * PIECE_BYTES;
+    return left < PIECE_BYTES ? left : PIECE_BYTES;
 }
 
-static int goes_through_buffer(const struct transfer *transfer)
+static int needs_buffer(const struct transfer *transfer)
 {
     const char *memory = transfer->to ? transfer->to : transfer->from;
-    return (uintptr_t)memory % DIRECT_IO_ALIGNED != 0;
+    return (uintptr_t)memory % DIRECT_IO_ALIGN != 0;
 }
 
 static void begin_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
 {
-    size_t offset = piece * PIECE, size = size_of(transfer, piece);
+    size_t offset = piece * PIECE_BYTES, size = piece_size(transfer, piece);
     const char *memory = (transfer->to ? transfer->to : transfer->from) + offset;
-    if (goes_through_buffer(transfer)) {
-        memory = buffer_of(io, piece);
+    if (needs_buffer(transfer)) {
+        memory = piece_buffer(io, piece);
         if (transfer->from)
-            onespace_copy(buffer_of(io, piece), transfer->from + offset, size);
+            onespace_copy(piece_buffer(io, piece), transfer->from + offset, size);
     }
-    begin(io, piece,
-          (struct iocb){
-              .aio_lio_opcode = transfer->to ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE,
-              .aio_fildes = (uint32_t)transfer->fd,
-              .aio_buf = (uintptr_t)memory,
-              .aio_nbytes = size,
-              .aio_offset = (int64_t)(transfer->at + offset),
-          });
+    submit(io, piece,
+           (struct iocb){
+               .aio_lio_opcode = transfer->to ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE,
+               .aio_fildes = (uint32_t)transfer->fd,
+               .aio_buf = (uintptr_t)memory,
+               .aio_nbytes = size,
+               .aio_offset = (int64_t)(transfer->at + offset),
+           });
 }
 
 static size_t end_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
 {
     size_t got = await(io, piece);
-    if (transfer->to && goes_through_buffer(transfer))
-        onespace_copy(transfer->to + piece * PIECE, buffer_of(io, piece), got);
+    if (transfer->to && needs_buffer(transfer))
+        onespace_copy(transfer->to + piece * PIECE_BYTES, piece_buffer(io, piece), got);
     return got;
 }
 
-/* Only for transfers of several pieces: with fragmented memory the kernel may search for huge pages
- * for milliseconds, longer than a small transfer takes. */
-static void prepare_for_many(struct direct_io *io)
+/* Only for transfers of several pieces: with fragmented memory the kernel may search milliseconds
+ * for huge pages, longer than a small transfer takes. */
+static void prepare_pipeline(struct direct_io *io)
 {
-    io->is_for_many = 1;
-    (void)madvise(io->buffer, PIECES * PIECE, MADV_HUGEPAGE);
+    io->is_pipelined = 1;
+    (void)madvise(io->buffer, PIECES * PIECE_BYTES, MADV_HUGEPAGE);
     io->context = get_context();
 }
 
 /* After a short transfer no further piece begins; those in flight are waited for. */
 static size_t run(struct direct_io *io, const struct transfer *transfer)
 {
-    size_t count = (transfer->size + PIECE - 1) / PIECE, begun = 0, ended = 0, done = 0;
+    size_t count = (transfer->size + PIECE_BYTES - 1) / PIECE_BYTES, begun = 0, ended = 0, done = 0;
     int is_whole = !io->is_lost;
-    if (count > 1 && !io->is_for_many)
-        prepare_for_many(io);
+    if (count > 1 && !io->is_pipelined)
+        prepare_pipeline(io);
     while (ended < begun || (is_whole && begun < count)) {
         while (is_whole && begun < count && begun - ended < PIECES)
             begin_piece(io, transfer, begun++);
         size_t got = end_piece(io, transfer, ended);
         if (is_whole)
             done += got;
-        is_whole = is_whole && got == size_of(transfer, ended);
+        is_whole = is_whole && got == piece_size(transfer, ended);
         ended++;
     }
     return done;

@@ -18,7 +18,7 @@ static int refuse(const char **refusal, const char *why)
     return -EPERM;
 }
 
-/* ---- Finding ---- */
+/* ---- Finding a name ---- */
 
 /* Opens the directory part of `path`, which is relative to `at`. */
 static int open_directory(int at, const char *path)
@@ -107,17 +107,17 @@ void storage_entry_close(struct storage_entry *entry)
 
 /* ---- Opening ---- */
 
-static int check(int directory, int fd, int flags, const char **refusal)
+static int check_file(int directory, int fd, int flags, const char **refusal)
 {
-    struct stat above, status;
-    if (fstat(directory, &above) != 0 || fstat(fd, &status) != 0)
+    struct stat parent, status;
+    if (fstat(directory, &parent) != 0 || fstat(fd, &status) != 0)
         return -errno;
-    mode_t mode = above.st_mode;
-    int is_right = flags & O_DIRECTORY ? S_ISDIR(status.st_mode)
-                                       : S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
-    int is_own = status.st_uid == geteuid() || status.st_uid == above.st_uid;
+    mode_t mode = parent.st_mode;
+    int is_expected_type = flags & O_DIRECTORY ? S_ISDIR(status.st_mode)
+                                               : S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
+    int is_own = status.st_uid == geteuid() || status.st_uid == parent.st_uid;
     int has_names = S_ISREG(status.st_mode) && status.st_nlink > 1;
-    if (!is_right) {
+    if (!is_expected_type) {
         *refusal = "this is neither a regular file nor a block device: remove it, or name another "
                    "one in storage_alloc_filename";
         return -EINVAL;
@@ -129,8 +129,8 @@ static int check(int directory, int fd, int flags, const char **refusal)
     return 0;
 }
 
-/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. Regular files and block devices
- * are read and written all the same. */
+/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. The flag has no effect on regular
+ * files and block devices. */
 int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
                        const char **refusal)
 {
@@ -140,7 +140,7 @@ int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
         return errno != ELOOP ? -errno
                               : refuse(refusal, "this is a symbolic link, and none is followed "
                                                 "here: remove it");
-    int result = check(directory, fd, flags, refusal);
+    int result = check_file(directory, fd, flags, refusal);
     if (result == 0)
         return fd;
     close(fd);

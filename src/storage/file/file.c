@@ -14,8 +14,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* what went wrong, in words. */
-
 int storage_fail(struct storage_error *error, int result, const char *format, ...)
 {
     va_list list;
@@ -29,11 +27,8 @@ int storage_fail(struct storage_error *error, int result, const char *format, ..
 
 /* ---- Stripes of a new file on Lustre ---- */
 
-/* new files on Lustre with the number and size of stripes of the hints
- * striping_factor and striping_unit. On other file systems the hints have no effect, as MPI allows.
- *
- * Lustre accepts a layout only before the file has objects: the file is created with their creation
- * delayed, then an ioctl sets the layout (lustre_user.h, whose names these are in our style). */
+/* Lustre accepts a layout only before the file has objects: the file is created with their creation
+ * delayed, then an ioctl sets the layout (see lustre_user.h). */
 
 #define LUSTRE_SUPER_MAGIC  0x0bd00bd0
 #define LUSTRE_LAYOUT_MAGIC 0x0bd10bd0u
@@ -62,7 +57,9 @@ static int create_exclusive(struct storage_file *file, int flags)
     return file->fd;
 }
 
-int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints)
+/* Creates the file exclusively, with the requested stripes where the file system has them. Returns
+ * the descriptor, or -1 with errno. */
+static int create_striped(struct storage_file *file, const struct storage_hints *hints)
 {
     if ((!hints->striping_factor && !hints->striping_unit) || !is_lustre(file->entry.directory))
         return create_exclusive(file, O_NOCTTY);
@@ -83,7 +80,7 @@ int storage_stripes_create(struct storage_file *file, const struct storage_hints
 /* Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
  * way to report that the disk is full. */
 
-enum { CREATE_TRIES = 16, ZEROS = 1 << 20 };
+enum { CREATE_TRIES_MAX = 16, ZEROS_BYTES = 1 << 20 };
 
 static int fail_errno(struct storage_error *error, const char *path, const char *what,
                       const char *fix)
@@ -96,13 +93,13 @@ static int fail_errno(struct storage_error *error, const char *path, const char 
 
 static int create_file(struct storage_file *file, const struct storage_hints *hints)
 {
-    if (storage_stripes_create(file, hints) < 0)
+    if (create_striped(file, hints) < 0)
         return -errno;
     file->is_created = 1;
     return fchmod(file->fd, hints->perm) < 0 ? -errno : 0;
 }
 
-/* When several open the name at once, exactly one creates the file. */
+/* If several processes open the name at once, exactly one creates the file. */
 static int open_or_create(struct storage_file *file, const struct storage_hints *hints,
                           const char **refusal)
 {
@@ -110,7 +107,7 @@ static int open_or_create(struct storage_file *file, const struct storage_hints 
     int result = storage_entry_find(&file->entry, file->path, refusal);
     if (result < 0)
         return result;
-    for (int i = 0; i < CREATE_TRIES; i++) {
+    for (int i = 0; i < CREATE_TRIES_MAX; i++) {
         result = storage_entry_open(entry->directory, entry->name, O_RDWR, 0, refusal);
         if (result >= 0)
             file->fd = result;
@@ -123,32 +120,32 @@ static int open_or_create(struct storage_file *file, const struct storage_hints 
     return result; /* another process keeps creating and removing it */
 }
 
-static int look_at_device(struct storage_file *file, struct storage_error *error)
+static int read_device_size(struct storage_file *file, struct storage_error *error)
 {
     uint64_t size;
     file->is_device = 1;
     if (ioctl(file->fd, BLKGETSIZE64, &size) < 0)
-        return fail_errno(error, file->path, "cannot learn the size of this block device", "");
-    file->size_was = size;
+        return fail_errno(error, file->path, "cannot get the size of this block device", "");
+    file->initial_size = size;
     return 0;
 }
 
-static int look(struct storage_file *file, struct storage_error *error)
+static int inspect_file(struct storage_file *file, struct storage_error *error)
 {
     struct stat status;
     if (fstat(file->fd, &status) < 0)
-        return fail_errno(error, file->path, "cannot look at this file", "");
+        return fail_errno(error, file->path, "cannot stat this file", "");
     file->device = status.st_dev;
     file->inode = status.st_ino;
     file->mode = status.st_mode & 07777;
-    file->size_was = (uint64_t)status.st_size;
+    file->initial_size = (uint64_t)status.st_size;
     if (S_ISBLK(status.st_mode))
-        return look_at_device(file, error);
+        return read_device_size(file, error);
     return 0;
 }
 
-/* The directory entry has to be durable, too; also that of an older file, whose creator may have
- * died before it was. Costs nothing when it is durable already. */
+/* The directory entry must be durable, too, also that of an older file, whose creator may have died
+ * before it was. Costs nothing if it is durable already. */
 static int sync_directory(const struct storage_file *file)
 {
     if (fsync(file->entry.directory) == 0 || errno == EINVAL || errno == ENOTSUP)
@@ -159,9 +156,9 @@ static int sync_directory(const struct storage_file *file)
     return file->is_created ? -1 : 0;
 }
 
-/* Of a file that could not be looked at storage_file_revert knows neither which it is nor the size
- * that it had. */
-static void forget(struct storage_file *file)
+/* For a file that could not be inspected: storage_file_revert knows neither its inode nor its
+ * initial size. */
+static void discard_file(struct storage_file *file)
 {
     if (file->is_created)
         (void)unlinkat(file->entry.directory, file->entry.name, 0);
@@ -187,11 +184,11 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
                            "storage_alloc_filename names it",
                            file->path, strerror(-result));
     if (result == 0)
-        result = look(file, error);
+        result = inspect_file(file, error);
     if (result == 0 && !file->is_device && sync_directory(file) < 0)
         result = fail_errno(error, file->path, "cannot make its directory entry durable", "");
     if (result < 0 && !file->inode)
-        forget(file);
+        discard_file(file);
     return result;
 }
 
@@ -227,10 +224,10 @@ int storage_file_is_short(int fd, uint64_t end)
 
 static int write_zeros(int fd, uint64_t from, uint64_t to)
 {
-    char *zeros = calloc(1, ZEROS);
+    char *zeros = calloc(1, ZEROS_BYTES);
     int result = zeros ? 0 : -1;
     while (result == 0 && from < to) {
-        size_t size = to - from < ZEROS ? (size_t)(to - from) : ZEROS;
+        size_t size = to - from < ZEROS_BYTES ? (size_t)(to - from) : ZEROS_BYTES;
         ssize_t written = pwrite(fd, zeros, size, (off_t)from);
         if (written < 0 && errno != EINTR)
             result = -1;
@@ -240,14 +237,13 @@ static int write_zeros(int fd, uint64_t from, uint64_t to)
     return result;
 }
 
-/* For file systems without fallocate: writes zeroes into holes. They read as zeroes before, too, so
- * only the allocation changes. */
+/* For file systems without fallocate: writes zeroes into holes, which changes only the allocation.
+ */
 static int fill_holes(int fd, uint64_t from, uint64_t to)
 {
     while (from < to) {
         off_t hole = lseek(fd, (off_t)from, SEEK_HOLE);
-        uint64_t start =
-            hole < 0 ? from : (uint64_t)hole; /* at or behind the end of file: from there */
+        uint64_t start = hole < 0 ? from : (uint64_t)hole; /* `from` is beyond the end of file */
         if (start >= to)
             return 0;
         off_t data = lseek(fd, (off_t)start, SEEK_DATA);
@@ -260,25 +256,25 @@ static int fill_holes(int fd, uint64_t from, uint64_t to)
 }
 
 /* Whether every byte has space on the device already. Reserving again would change the file's
- * metadata, which the next flush would write although nothing was stored. No, where the file system
- * cannot tell, and for extents that are compressed or shared with another file. */
+ * metadata, which the next flush would write although nothing was stored. Returns 0 if the file
+ * system cannot report it, and for extents that are compressed or shared with another file. */
 static int is_reserved(int fd, struct storage_range range)
 {
     enum { EXTENTS = 32, HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
     union {
         struct fiemap map;
-        char room[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
-    } asked;
+        char space[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
+    } extents;
     uint64_t at = range.offset, end = at + range.length;
     if (storage_file_is_short(fd, end))
         return 0;
     while (at < end) {
-        asked.map =
+        extents.map =
             (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = EXTENTS};
-        if (ioctl(fd, FS_IOC_FIEMAP, &asked.map) < 0 || asked.map.fm_mapped_extents == 0)
+        if (ioctl(fd, FS_IOC_FIEMAP, &extents.map) < 0 || extents.map.fm_mapped_extents == 0)
             return 0;
-        for (unsigned i = 0; i < asked.map.fm_mapped_extents; i++) {
-            const struct fiemap_extent *extent = &asked.map.fm_extents[i];
+        for (unsigned i = 0; i < extents.map.fm_mapped_extents; i++) {
+            const struct fiemap_extent *extent = &extents.map.fm_extents[i];
             uint64_t stop = extent->fe_logical + extent->fe_length;
             if (extent->fe_logical > at || stop <= at || extent->fe_flags & ~(unsigned)HARMLESS)
                 return 0;
@@ -314,28 +310,29 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
                             "%s: offset %llu and %llu bytes are more than a file has", file->path,
                             (unsigned long long)range.offset, (unsigned long long)range.length);
     if (file->is_device)
-        return end <= file->size_was
+        return end <= file->initial_size
                    ? 0
                    : storage_fail(error, -ENOSPC,
                                   "%s: bytes %llu to %llu do not lie on this block device of %llu "
                                   "bytes: ask for less, or use a smaller offset",
                                   file->path, (unsigned long long)range.offset,
-                                  (unsigned long long)end - 1, (unsigned long long)file->size_was);
+                                  (unsigned long long)end - 1,
+                                  (unsigned long long)file->initial_size);
     if (reserve(file->fd, range) < 0) {
-        int was = errno;
+        int saved_errno = errno;
         char what[96];
         snprintf(what, sizeof(what), "cannot reserve bytes %llu to %llu of this file",
                  (unsigned long long)range.offset, (unsigned long long)end - 1);
-        errno = was;
+        errno = saved_errno;
         return fail_errno(error, file->path, what,
-                          was == ENOSPC || was == EDQUOT
+                          saved_errno == ENOSPC || saved_errno == EDQUOT
                               ? "; free space, ask for a smaller window, or name a file elsewhere"
                               : "");
     }
     return 0;
 }
 
-/* ---- Ends ---- */
+/* ---- Removing and closing ---- */
 
 void storage_file_revert(struct storage_file *file)
 {
@@ -345,8 +342,8 @@ void storage_file_revert(struct storage_file *file)
     if (file->is_created)
         (void)storage_file_unlink(file, NULL);
     else if (!file->is_device && fstat(file->fd, &status) == 0 &&
-             (uint64_t)status.st_size > file->size_was)
-        (void)!ftruncate(file->fd, (off_t)file->size_was);
+             (uint64_t)status.st_size > file->initial_size)
+        (void)!ftruncate(file->fd, (off_t)file->initial_size);
 }
 
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)
@@ -357,7 +354,7 @@ int storage_file_unlink(const struct storage_file *file, struct storage_error *e
     const struct storage_entry *entry = &file->entry;
     if (fstatat(entry->directory, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
         status.st_dev != file->device || status.st_ino != file->inode)
-        return 0; /* removed, or the name is another file's by now */
+        return 0; /* removed, or the name now belongs to another file */
     if (unlinkat(entry->directory, entry->name, 0) < 0 && errno != ENOENT)
         return fail_errno(error, file->path, "cannot remove this file", "");
     return 0;

@@ -8,9 +8,7 @@
 
 /* ---- Errors ---- */
 
-/* what went wrong, in words for the user. */
-
-/* Filled by functions that take one, when they fail. */
+/* A message for the user; functions that take one fill it when they fail. */
 struct storage_error {
     char text[768];
 };
@@ -20,20 +18,16 @@ __attribute__((format(printf, 3, 4))) int storage_fail(struct storage_error *err
 
 /* ---- Ranges of bytes ---- */
 
-/* ranges of bytes. */
-
 struct storage_range {
     uint64_t offset, length; /* bytes; each function says what offset counts from */
 };
 
 struct storage_ranges {
     struct storage_range *range; /* owned: free(); ascending, by pages, not adjacent */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* ---- Hints ---- */
-
-/* what the user asks for, from names and values to a structure. */
 
 enum storage_style { /* access_style, as MPI defines it for files: bits */
                      STORAGE_READ_ONCE = 1,
@@ -48,7 +42,7 @@ enum storage_style { /* access_style, as MPI defines it for files: bits */
 #define STORAGE_FACTOR_AUTO (-1.0)
 
 struct storage_hints {
-    int is_storage; /* alloc_type=storage; if not, nothing else is set */
+    int is_storage; /* alloc_type=storage; otherwise no other field is set */
     char *filename; /* owned: storage_hints_clear */
     uint64_t offset;
     int has_offset; /* the offset was given */
@@ -59,33 +53,31 @@ struct storage_hints {
     mode_t perm;
     unsigned striping_factor; /* 0: not given; these two only where the file system has stripes */
     uint64_t striping_unit;
-    unsigned versions; /* how many are kept; 0: the window has no versions */
+    unsigned versions; /* versions kept; 0: the window has no versions */
 };
 
-/* The value of `key`, or NULL when it is not set; valid until the next call. */
+/* Returns the value of `key`, or NULL if it is not set; valid until the next call. */
 typedef const char *storage_lookup(void *context, const char *key);
 
 /* Fills *hints; storage_hints_clear frees it, also after a failure. -EINVAL: a value is not
- * allowed, and the error names the hint, the value, and what is allowed. */
+ * allowed; the error names the hint, the value, and the values that are allowed. */
 int storage_hints_read(struct storage_hints *hints, storage_lookup *lookup, void *context,
                        struct storage_error *error);
 void storage_hints_clear(struct storage_hints *hints);
-/* The names of the style's bits, separated by commas, as in the hint. */
+/* Writes the names of the style's bits, separated by commas, as in the hint. */
 void storage_style_name(unsigned style, char *text, size_t size);
 
 /* ---- Names ---- */
 
-/* names of files, in directories to which other users may write.
- *
- * Another user who may write to the directory can put a symbolic link, a FIFO or a file of his own
- * where a job is about to write. So a name is looked up once and then used relative to a descriptor
- * of its directory, and the file is checked after it was opened:
+/* Another user who may write to the directory can place a symbolic link, a FIFO or a file where a
+ * job is about to write. So a name is looked up once and then used relative to a descriptor of its
+ * directory, and the file is checked after it was opened:
  *
  *   symbolic links   are followed where the link belongs to the caller or to root
- *   FIFOs, sockets   are refused, and never waited for
- *   others' files    are refused in a directory that everybody may write to, or a group with the
- *                    sticky bit, unless the owner of the directory owns the file, too; so are files
- *                    with a second name. (fs.protected_regular=2 does that for O_CREAT only.)
+ *   FIFOs, sockets   are rejected without waiting for a peer
+ *   others' files    are rejected in a world-writable directory, and in a group-writable one with
+ *                    the sticky bit, unless the directory's owner owns the file. So are files with
+ *                    a second name. (fs.protected_regular=2 does this for O_CREAT only.)
  *
  * Where only the members of a group may write to a directory without the sticky bit, files belong
  * to all of them. */
@@ -96,8 +88,8 @@ struct storage_entry {
     char *name;    /* without slashes; owned. NULL: nothing was found, and there is no descriptor */
 };
 
-/* These two return -errno. *refusal is set to NULL, or, when the system call itself did not fail,
- * to what is wrong with the file and how to fix it: a sentence to follow the file's path. */
+/* These two return -errno. They set *refusal to NULL or, if no system call failed, to a sentence
+ * that follows the file's path: what is wrong with the file and how to fix it. */
 
 /* Finds the directory of `path`, through the caller's symbolic links. */
 int storage_entry_find(struct storage_entry *entry, const char *path, const char **refusal);
@@ -109,54 +101,45 @@ void storage_entry_close(struct storage_entry *entry);
 
 /* ---- Files ---- */
 
-/* the file under a region: open, create, lock, reserve, remove. */
-
 struct storage_file {
     char *path;                 /* as given by the hint; owned */
-    struct storage_entry entry; /* where it is, wherever the current directory is by now */
+    struct storage_entry entry; /* its directory and name; independent of the current directory */
     int fd;                     /* readable and writable, close-on-exec; -1: none */
     dev_t device;
     ino_t inode;
     mode_t mode;
     int is_device;            /* a block device: of fixed size, never removed */
     int is_created;           /* by this process */
-    uint64_t size_was;        /* bytes when it was opened */
-    unsigned striping_factor; /* what a new file got; 0: the file system has no stripes */
+    uint64_t initial_size;    /* bytes when it was opened */
+    unsigned striping_factor; /* of a new file; 0: the file system has no stripes */
     uint64_t striping_unit;
 };
 
-/* Opens or creates hints->filename; entry.h says which files of other users are refused. */
+/* Opens or creates hints->filename, with the checks of storage_entry_open. */
 int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
                       struct storage_error *error);
-/* Keeps other jobs off a range of the file until it is closed. Shared locks exclude only exclusive
- * ones. -EWOULDBLOCK: somebody else has it. 0 also where the file system has no locks. */
+/* Locks a range of the file against other jobs until the file is closed. Shared locks exclude only
+ * exclusive ones. -EWOULDBLOCK: another window or job holds it. 0 also where the file system has no
+ * locks. */
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error);
-/* Reserves space on the device for every byte of the range, so that -ENOSPC, -EFBIG and others come
- * before anything is mapped. The first flush makes the reservation durable. */
+/* Reserves space on the device for every byte of the range, so that -ENOSPC, -EFBIG and others are
+ * reported before anything is mapped. The first flush makes the reservation durable. */
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
                          struct storage_error *error);
 /* Undoes storage_file_open and _reserve: removes a new file, truncates a longer one to its old
  * size. */
 void storage_file_revert(struct storage_file *file);
-/* Removes the name if it still leads to this file; a block device stays. */
+/* Removes the name if it still names this file. Keeps a block device. */
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error);
 void storage_file_close(struct storage_file *file);
 
 /* Whether the file is a regular one that ends before `end`. */
 int storage_file_is_short(int fd, uint64_t end);
 
-/* stripes.c: creates the file exclusively, with the requested stripes where the file system has
- * them. The descriptor, or -1 with errno. */
-int storage_stripes_create(struct storage_file *file, const struct storage_hints *hints);
-
 /* ---- Direct I/O ---- */
 
-/* direct I/O with several requests in flight. */
-
-enum {
-    DIRECT_IO_ALIGNED = 4096
-}; /* the alignment of offsets and memory that every device accepts */
+enum { DIRECT_IO_ALIGN = 4096 }; /* every device accepts this alignment of offsets and memory */
 
 struct direct_io;
 
@@ -164,14 +147,15 @@ struct direct_io;
 struct direct_io *direct_io_new(void);
 /* NULL is allowed. */
 void direct_io_free(struct direct_io *io);
-/* Transfers bytes from `at` on, which is aligned as `size` is; memory may be unaligned. fd: opened
- * with O_DIRECT. Returns how many bytes were transferred, from the first on; no request is in
- * flight any more. */
+/* Transfers `size` bytes at offset `at`, both aligned; memory may be unaligned. fd: opened with
+ * O_DIRECT. Returns the number of bytes transferred from the start; no request is in flight then.
+ */
 size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size);
 size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size);
 
-/* Frees what is kept for later regions. Runs at the end of the program: in a space it would outlive
- * the task. */
-void direct_io_end(void);
+/* Frees the cached AIO context. Runs at the end of the program: in a space it would outlive the
+ * task.
+ */
+void direct_io_free_cached(void);
 
 #endif

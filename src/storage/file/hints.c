@@ -25,7 +25,7 @@ static const char *value_of(const struct reading *reading, const char *key)
     return reading->lookup(reading->context, key);
 }
 
-/* One of two words; *is_second says which. */
+/* Reads one of two words; sets *is_second if it is the second. */
 static int read_word(const struct reading *reading, const char *key, const char *first_word,
                      const char *second_word, int *is_second)
 {
@@ -38,7 +38,7 @@ static int read_word(const struct reading *reading, const char *key, const char 
     return *is_second ? 0 : refuse(reading, key, value, allowed);
 }
 
-/* Also what the benchmarks of uMMAP-IO say for memory_first. */
+/* The benchmarks of uMMAP-IO write mem_first for memory_first. */
 static int read_order(const struct reading *reading, int *storage_first)
 {
     static const char key[] = "storage_alloc_order";
@@ -48,8 +48,8 @@ static int read_order(const struct reading *reading, int *storage_first)
                : read_word(reading, key, "memory_first", "storage_first", storage_first);
 }
 
-static int read_number(const struct reading *reading, const char *key, uint64_t least,
-                       uint64_t most, const char *allowed, uint64_t *number)
+static int read_number(const struct reading *reading, const char *key, uint64_t min, uint64_t max,
+                       const char *allowed, uint64_t *number)
 {
     const char *value = value_of(reading, key);
     char *end;
@@ -57,7 +57,7 @@ static int read_number(const struct reading *reading, const char *key, uint64_t 
         return 0;
     errno = 0;
     unsigned long long found = strtoull(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end || errno || found < least || found > most)
+    if (value[0] < '0' || value[0] > '9' || *end || errno || found < min || found > max)
         return refuse(reading, key, value, allowed);
     *number = found;
     return 0;
@@ -153,8 +153,7 @@ void storage_style_name(unsigned style, char *text, size_t size)
 
 /* ---- file_perm ---- */
 
-/* A value that is no permissions in the base that its first digit chooses: the message has both
- * readings, since which one was meant is not known. */
+/* The message shows the value in both bases, because the intended one is unknown. */
 static int refuse_perm(const struct reading *reading, const char *key, const char *value)
 {
     char allowed[256], octal[32] = "no number", *end;
@@ -187,7 +186,7 @@ static int read_perm(const struct reading *reading, mode_t *perm)
     return 0;
 }
 
-/* ---- All ---- */
+/* ---- All hints ---- */
 
 static int read_numbers(const struct reading *reading, struct storage_hints *hints)
 {

@@ -15,19 +15,23 @@
 
 /* ---- Ranges in frequent use ---- */
 
-/* which places of a region are put into, or got from, again and again.
- *
- * A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
+/* A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
  * after each write-back, and cost only the copy from then on. The future is unknown, so this is the
- * ski-rental problem: a place is written by pwrite until that has happened several times within a
- * few milliseconds, and stored into as long as that goes on. Likewise what is got that often is in
- * memory, and the kernel need not be asked.
+ * ski-rental problem: a range is written by pwrite until that has happened several times within a
+ * few milliseconds, and by stores as long as such use continues. A range that is read as often is
+ * in memory, and is loaded.
  *
- * A word holds the place, the time unit of its last use, and how many uses followed one another.
- * Any thread writes it; relaxed, since nothing else depends on it, and a lost update only delays
- * the change. Places that share a word displace one another. */
+ * A word holds the range, the time unit of its last use, and the number of successive uses. Any
+ * thread writes it. Relaxed: it guards no data, and a lost update only delays the change. Ranges
+ * that share a word displace one another. */
 
-enum { PLACE = 64 << 10, UNIT_NS = 1 << 24, ENOUGH = 4, COUNT_BITS = 8, UNIT_BITS = 24 };
+enum {
+    HOT_RANGE_BYTES = 64 << 10,
+    UNIT_NS = 1 << 24,
+    HOT_USES_MIN = 4,
+    COUNT_BITS = 8,
+    UNIT_BITS = 24
+};
 
 static uint64_t now(void)
 {
@@ -39,17 +43,17 @@ static uint64_t now(void)
 
 int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 {
-    uint64_t place = offset / PLACE, unit = now();
-    _Atomic uint64_t *word = &region->hot[place % STORAGE_HOT_WORDS];
+    uint64_t range = offset / HOT_RANGE_BYTES, unit = now();
+    _Atomic uint64_t *word = &region->hot[range % STORAGE_HOT_WORDS];
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     uint64_t count = seen & ((1 << COUNT_BITS) - 1);
     uint64_t last = seen >> COUNT_BITS & ((1 << UNIT_BITS) - 1);
-    int is_other = seen >> (COUNT_BITS + UNIT_BITS) != place;
-    if (is_other || (last != unit && (count < ENOUGH || unit - last > 1)))
+    int is_other_range = seen >> (COUNT_BITS + UNIT_BITS) != range;
+    if (is_other_range || (last != unit && (count < HOT_USES_MIN || unit - last > 1)))
         count = 0;
-    int is_hot = count >= ENOUGH;
-    count += count < ENOUGH;
-    uint64_t next = (place << UNIT_BITS | unit) << COUNT_BITS | count;
+    int is_hot = count >= HOT_USES_MIN;
+    count += count < HOT_USES_MIN;
+    uint64_t next = (range << UNIT_BITS | unit) << COUNT_BITS | count;
     if (next != seen)
         atomic_store_explicit(word, next, memory_order_relaxed);
     return is_hot;
@@ -57,9 +61,7 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 
 /* ---- Direct I/O ---- */
 
-/* large copies between a region and memory by direct I/O.
- *
- * For what is written once or read once (access_style) a copy in the page cache is useless, and
+/* For what is written once or read once (access_style) a copy in the page cache is useless, and
  * making it is most of the cost. Only whole huge pages of the file are transferred this way: no
  * folio is larger, so none that the kernel invalidates then holds bytes of a neighbour that may be
  * storing into it. Loads and stores through the mapping stay coherent, since the kernel first
@@ -71,7 +73,8 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 struct storage_direct {
     int fd; /* -1: this file has no direct I/O */
     struct direct_io *io;
-    /* Guards the two above: whoever sets it (acquire) owns them until it clears it (release). */
+    /* Guards the two above: the thread that sets it (acquire) owns them until it clears it
+     * (release). */
     atomic_flag is_taken;
 };
 
@@ -93,8 +96,8 @@ void storage_direct_free(struct storage_direct *direct)
     free(direct);
 }
 
-/* Opens the file at the first use. 0: not possible. */
-static int prepare(struct storage_direct *direct, int fd)
+/* Opens the file for direct I/O at the first use. 0: it has none. */
+static int open_direct(struct storage_direct *direct, int fd)
 {
     char path[64];
     if (direct->io)
@@ -107,49 +110,47 @@ static int prepare(struct storage_direct *direct, int fd)
     return direct->fd >= 0;
 }
 
-static void release(struct storage_direct *direct)
+static void unlock_direct(struct storage_direct *direct)
 {
     atomic_flag_clear_explicit(&direct->is_taken, memory_order_release);
 }
 
-static int acquire(struct storage_direct *direct, int fd)
+static int try_lock_direct(struct storage_direct *direct, int fd)
 {
     if (!direct || atomic_flag_test_and_set_explicit(&direct->is_taken, memory_order_acquire))
         return 0;
-    if (prepare(direct, fd))
+    if (open_direct(direct, fd))
         return 1;
-    release(direct);
+    unlock_direct(direct);
     return 0;
 }
 
-/* What is not transferred goes through the page cache, which reports the errors. */
-size_t storage_direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
-                            size_t size)
+/* Returns the number of bytes transferred from the start: whole folios only, and 0 unless `at` is
+ * the start of one. The caller copies the rest through the page cache, which reports errors. */
+static size_t direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
+                           size_t size)
 {
-    size -= size % storage_huge();
-    if (size == 0 || !acquire(direct, fd))
+    size -= size % storage_folio_max();
+    if (size == 0 || !try_lock_direct(direct, fd))
         return 0;
     size_t done = direct_io_write(direct->io, direct->fd, at, from, size);
-    release(direct);
+    unlock_direct(direct);
     return done;
 }
 
-size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to,
-                           size_t size)
+static size_t direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to, size_t size)
 {
-    size -= size % DIRECT_IO_ALIGNED;
-    if (size == 0 || !acquire(direct, fd))
+    size -= size % DIRECT_IO_ALIGN;
+    if (size == 0 || !try_lock_direct(direct, fd))
         return 0;
     size_t done = direct_io_read(direct->io, direct->fd, at, to, size);
-    release(direct);
+    unlock_direct(direct);
     return done;
 }
 
 /* ---- Copies ---- */
 
-/* large copies into a region and out of it, by system calls.
- *
- * A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
+/* A store into a clean page of a file is a fault per 4 KiB, which costs more than copying the page.
  * pwrite to the same page cache has no faults, and its effect is visible to loads through mappings
  * at once. The kernel makes folios as large as the piece that is written. Large ones cost less, but
  * a later store into one dirties all of it: so a piece is a 64th of the whole, which keeps both
@@ -157,23 +158,24 @@ size_t storage_direct_read(struct storage_direct *direct, int fd, uint64_t at, c
  * they come.
  *
  * For what is written once, write-back begins at once, so that a later flush has little to wait
- * for. From DIRECT_FROM on it uses direct I/O (direct.c): that saves a copy, and keeps the device
- * busy although this rank waits for it.
+ * for. From DIRECT_IO_MIN_BYTES on it uses direct I/O (direct.c): that saves a copy, and keeps the
+ * device busy although this rank waits for it.
  *
  * Loading what is in memory is as good as any copy. The rest is requested before it is copied,
  * since a region expects random access and is not read ahead. */
 
 enum {
-    SMALL_PIECE = 64 << 10, /* of the file, aligned: from this size up to a huge page */
-    PART = 64,              /* a piece is at most this fraction of what is stored */
-    LARGE_PIECE = 8 << 20,  /* for sequential access, and for what is written once */
-    DIRECT_FROM = 4 << 20,  /* for what is written once, from this size on */
-    READ_PIECE = 1 << 20,
-    AHEAD = 8 << 20, /* requested at a time */
-    ASK = 128 << 10, /* per request: the kernel cuts requests above the device's limit */
+    PIECE_MIN_BYTES = 64 << 10,    /* of the file, aligned: from this size up to a huge page */
+    PIECE_FRACTION = 64,           /* a piece is at most this fraction of what is stored */
+    PIECE_MAX_BYTES = 8 << 20,     /* for sequential access, and for what is written once */
+    DIRECT_IO_MIN_BYTES = 4 << 20, /* for what is written once, from this size on */
+    READ_PIECE_BYTES = 1 << 20,
+    READAHEAD_BYTES = 8 << 20, /* requested at a time */
+    READAHEAD_REQUEST_BYTES =
+        128 << 10, /* per request: the kernel cuts requests above the device's limit */
 };
 
-/* From `at` to the end of its piece, or to the end of all. */
+/* Bytes from `at` to the end of its piece, at most `left`. */
 static size_t step_of(uint64_t at, size_t left, size_t piece)
 {
     size_t step = piece - at % piece;
@@ -185,7 +187,7 @@ static int has_failed(const struct storage_region *region)
     return atomic_load_explicit(region->failed, memory_order_relaxed) != 0;
 }
 
-/* From `at` to the next multiple of the unit; 0 if it is one. */
+/* Bytes from `at` to the next multiple of the unit. */
 static size_t to_next(uint64_t at, size_t size, size_t unit)
 {
     return step_of(at, size, unit) % unit;
@@ -194,17 +196,17 @@ static size_t to_next(uint64_t at, size_t size, size_t unit)
 /* A folio becomes as large as the piece that creates it: a power of two. */
 static size_t piece_of(unsigned style, size_t size)
 {
-    size_t piece = SMALL_PIECE;
+    size_t piece = PIECE_MIN_BYTES;
     if (style & (STORAGE_SEQUENTIAL | STORAGE_WRITE_ONCE))
-        return LARGE_PIECE;
+        return PIECE_MAX_BYTES;
     if (style & STORAGE_RANDOM)
-        return storage_page();
-    while (piece < storage_huge() && piece * 2 <= size / PART)
+        return storage_page_size();
+    while (piece < storage_folio_max() && piece * 2 <= size / PIECE_FRACTION)
         piece *= 2;
     return piece;
 }
 
-/* Returns how many bytes were written, from the first on. */
+/* Returns the number of bytes written from the start. */
 static size_t write_pieces(const struct storage_region *region, int fd, uint64_t at,
                            const char *from, size_t size)
 {
@@ -220,22 +222,23 @@ static size_t write_pieces(const struct storage_region *region, int fd, uint64_t
     return done;
 }
 
-/* Starts write-back without waiting for it or for its errors, which the next flush finds. An
- * incomplete last page waits for what follows. */
-static void begin_to_write(int fd, uint64_t at, size_t size)
+/* Starts write-back without waiting for it or for its errors, which the next flush reports. Leaves
+ * incomplete pages to later writes. */
+static void start_write_back(int fd, uint64_t at, size_t size)
 {
-    uint64_t page = storage_page(), begin = at - at % page, end = at + size - (at + size) % page;
+    uint64_t page = storage_page_size(), begin = at - at % page,
+             end = at + size - (at + size) % page;
     if (begin < end)
         (void)sync_file_range(fd, (off_t)begin, (off_t)(end - begin), SYNC_FILE_RANGE_WRITE);
 }
 
-/* Returns how many bytes were written to the page cache. */
+/* The same, and starts write-back of data that is written once. */
 static size_t write_cached(const struct storage_region *region, int fd, uint64_t at,
                            const char *from, size_t size)
 {
     size_t done = write_pieces(region, fd, at, from, size);
     if (region->style & STORAGE_WRITE_ONCE)
-        begin_to_write(fd, at, done);
+        start_write_back(fd, at, done);
     return done;
 }
 
@@ -243,18 +246,18 @@ static size_t write_all(struct storage_region *region, int fd, uint64_t at, cons
                         size_t size)
 {
     int is_direct =
-        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_FROM;
-    size_t head = is_direct ? to_next(at, size, storage_huge()) : size;
+        region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_IO_MIN_BYTES;
+    size_t head = is_direct ? to_next(at, size, storage_folio_max()) : size;
     size_t done = write_cached(region, fd, at, from, head);
     if (done < head || done == size)
         return done;
-    done += storage_direct_write(region->direct, fd, at + done, from + done, size - done);
+    done += direct_write(region->direct, fd, at + done, from + done, size - done);
     return done + write_cached(region, fd, at + done, from + done, size - done);
 }
 
-static int goes_by_pointers(struct storage_region *region, uint64_t offset, size_t size)
+static int prefers_loads_and_stores(struct storage_region *region, uint64_t offset, size_t size)
 {
-    return size < DIRECT_FROM && storage_region_is_hot(region, offset);
+    return size < DIRECT_IO_MIN_BYTES && storage_region_is_hot(region, offset);
 }
 
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
@@ -262,27 +265,27 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
 {
     size_t done = 0;
     if (size == 0)
-        return; /* `from` may be NULL, which memmove must not be given */
-    /* A truncated file is not extended again: that would hide the loss. */
+        return; /* `from` may be NULL */
+    /* Writing would extend a truncated file, and hide the loss. */
     if (fd >= 0 && !region->changes && !has_failed(region) &&
-        !goes_by_pointers(region, offset, size) &&
+        !prefers_loads_and_stores(region, offset, size) &&
         !storage_file_is_short(fd, region->file_offset + region->length))
         done = write_all(region, fd, region->file_offset + offset, from, size);
     onespace_copy(region->base + offset + done, (const char *)from + done, size - done);
 }
 
 /* Requests a range of the file from the device. */
-static void ask_for(int fd, uint64_t at, size_t size)
+static void prefetch(int fd, uint64_t at, size_t size)
 {
-    for (size_t asked = 0; asked < size; asked += ASK)
-        (void)posix_fadvise(fd, (off_t)(at + asked), ASK, POSIX_FADV_WILLNEED);
+    for (size_t asked = 0; asked < size; asked += READAHEAD_REQUEST_BYTES)
+        (void)posix_fadvise(fd, (off_t)(at + asked), READAHEAD_REQUEST_BYTES, POSIX_FADV_WILLNEED);
 }
 
-/* Whether all of it is in memory. */
-static int is_in_memory(const struct storage_region *region, uint64_t offset, size_t size)
+/* Whether the whole range is in memory. */
+static int is_cached(const struct storage_region *region, uint64_t offset, size_t size)
 {
-    unsigned char pages[READ_PIECE / ARCH_PAGE_MIN + 2];
-    uintptr_t page = storage_page();
+    unsigned char pages[READ_PIECE_BYTES / ARCH_PAGE_MIN + 2];
+    uintptr_t page = storage_page_size();
     uintptr_t begin = (uintptr_t)region->base + offset, end = begin + size;
     size_t count = (end - (begin & -page) + page - 1) / page, found = 0;
     if (mincore((void *)(begin & -page), end - (begin & -page), pages) < 0)
@@ -292,8 +295,7 @@ static int is_in_memory(const struct storage_region *region, uint64_t offset, si
     return found == count;
 }
 
-/* What is in memory is loaded: there is no fault after the first time, and the kernel's copy is
- * slower. */
+/* Loads cached pages: they fault only the first time, and the kernel's copy is slower. */
 static size_t read_pieces(const struct storage_region *region, int fd, uint64_t offset, char *to,
                           size_t size)
 {
@@ -301,15 +303,15 @@ static size_t read_pieces(const struct storage_region *region, int fd, uint64_t 
     size_t done = 0, asked = 0;
     while (done < size) {
         uint64_t at = region->file_offset + offset + done;
-        size_t want = step_of(at, size - done, READ_PIECE);
-        if (is_in_memory(region, offset + done, want)) {
+        size_t want = step_of(at, size - done, READ_PIECE_BYTES);
+        if (is_cached(region, offset + done, want)) {
             onespace_copy(to + done, region->base + offset + done, want);
             done += want;
             continue;
         }
         if (!is_sequential && asked < done + want) {
-            asked = size - done < AHEAD ? size : done + AHEAD;
-            ask_for(fd, at, asked - done);
+            asked = size - done < READAHEAD_BYTES ? size : done + READAHEAD_BYTES;
+            prefetch(fd, at, asked - done);
         }
         ssize_t got = pread(fd, to + done, want, (off_t)at);
         if (got == 0 || (got < 0 && errno != EINTR))
@@ -323,12 +325,12 @@ static size_t read_all(struct storage_region *region, int fd, uint64_t offset, c
                        size_t size)
 {
     uint64_t at = region->file_offset + offset;
-    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, DIRECT_IO_ALIGNED) : size;
+    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, DIRECT_IO_ALIGN) : size;
     size_t done = read_pieces(region, fd, offset, to, head);
     if (done < head || done == size)
         return done;
     if (fd == region->file.fd)
-        done += storage_direct_read(region->direct, fd, at + done, to + done, size - done);
+        done += direct_read(region->direct, fd, at + done, to + done, size - done);
     return done + read_pieces(region, fd, offset + done, to + done, size - done);
 }
 
@@ -338,7 +340,7 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
     size_t done = 0;
     if (size == 0)
         return;
-    if (fd >= 0 && !has_failed(region) && !goes_by_pointers(region, offset, size))
+    if (fd >= 0 && !has_failed(region) && !prefers_loads_and_stores(region, offset, size))
         done = read_all(region, fd, offset, to, size);
     onespace_copy((char *)to + done, region->base + offset + done, size - done);
 }

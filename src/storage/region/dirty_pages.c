@@ -27,13 +27,13 @@ struct scan {
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-enum { CHUNK = 512 };
+enum { SCAN_REGIONS_MAX = 512 };
 
 struct storage_changes {
     int fault, pagemap; /* descriptors */
 };
 
-static int begin(struct storage_changes *changes, struct storage_region *region)
+static int register_region(struct storage_changes *changes, struct storage_region *region)
 {
     struct uffdio_api api = {.api = UFFD_API, .features = FEATURE_ASYNC | FEATURE_UNPOPULATED};
     struct uffdio_register range = {
@@ -48,7 +48,7 @@ static int begin(struct storage_changes *changes, struct storage_region *region)
     return 0;
 }
 
-static void end(struct storage_changes *changes)
+static void unregister_region(struct storage_changes *changes)
 {
     if (changes->fault >= 0)
         close(changes->fault); /* this ends the protection, too */
@@ -64,13 +64,13 @@ int storage_ranges_add(struct storage_ranges *ranges, uint64_t offset, uint64_t 
         last->length += length;
         return 0;
     }
-    if (ranges->count == ranges->room) {
-        size_t room = ranges->room ? ranges->room * 2 : 64;
-        void *grown = realloc(ranges->range, room * sizeof(*ranges->range));
+    if (ranges->count == ranges->capacity) {
+        size_t capacity = ranges->capacity ? ranges->capacity * 2 : 64;
+        void *grown = realloc(ranges->range, capacity * sizeof(*ranges->range));
         if (!grown)
             return -ENOMEM;
         ranges->range = grown;
-        ranges->room = room;
+        ranges->capacity = capacity;
     }
     ranges->range[ranges->count++] = (struct storage_range){offset, length};
     return 0;
@@ -88,14 +88,14 @@ static int add_pages(struct storage_ranges *ranges, const struct storage_region 
 
 static int scan(const struct storage_region *region, struct storage_ranges *ranges)
 {
-    struct scan_region found[CHUNK];
+    struct scan_region found[SCAN_REGIONS_MAX];
     struct scan scan = {
         .size = sizeof(scan),
         .flags = SCAN_PROTECT | SCAN_CHECK_PROTECT,
         .start = (uintptr_t)region->mapping,
         .end = (uintptr_t)region->mapping + region->mapping_length,
         .regions = (uintptr_t)found,
-        .regions_count = CHUNK,
+        .regions_count = SCAN_REGIONS_MAX,
         .mask = PAGE_WRITTEN,
         .returned = PAGE_WRITTEN,
     };
@@ -122,19 +122,21 @@ int storage_region_track(struct storage_region *region)
     if (!changes)
         return -ENOMEM;
     *changes = (struct storage_changes){-1, -1};
-    int result = begin(changes, region);
+    int result = register_region(changes, region);
     region->changes = changes;
     if (result == 0)
-        result = scan(region, NULL); /* pages that nobody touched count as written until then */
+        result =
+            scan(region,
+                 NULL); /* pages that were never touched count as written before the first scan */
     if (result < 0)
-        storage_untrack(region);
+        storage_region_untrack(region);
     return result;
 }
 
-void storage_untrack(struct storage_region *region)
+void storage_region_untrack(struct storage_region *region)
 {
     if (region->changes)
-        end(region->changes);
+        unregister_region(region->changes);
     region->changes = NULL;
 }
 
@@ -147,7 +149,7 @@ int storage_region_changes(struct storage_region *region, struct storage_ranges 
         int result = scan(region, changes);
         if (result == 0)
             return 0;
-        storage_untrack(region); /* what the scan has found already is lost */
+        storage_region_untrack(region); /* the ranges found so far are lost */
         if (result != -ENOTSUP)
             return result;
         changes->count = 0;

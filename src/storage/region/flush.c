@@ -25,12 +25,12 @@ static int is_truncated(const struct storage_region *region)
            storage_file_is_short(region->file.fd, region->file_offset + region->length);
 }
 
-/* Of another rank's file only the mapping is known: the kernel has its name. */
+/* The path of another rank's file is unknown here; /proc/self/maps has it. */
 static const char *name_of(const struct storage_region *region, char *line, size_t size)
 {
     uintptr_t begin = (uintptr_t)region->mapping, end = begin + region->mapping_length, first, last;
     const char *name = region->file.path;
-    /* By a system call of ours: a task's libc opens what lists its own memory alone. */
+    /* A raw system call: a task's libc would open a file that lists only the task's own memory. */
     long fd = name ? -1 : raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
     FILE *maps = fd < 0 ? NULL : fdopen((int)fd, "r");
     while (!name && maps && fgets(line, (int)size, maps))
@@ -63,7 +63,7 @@ static int report(const struct storage_region *region, struct storage_error *err
 /* The owner of a borrowed mapping may unmap it first when the window is freed; the file stays. */
 static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
 {
-    if (region->is_borrowed && region->file.fd >= 0)
+    if (region->is_view && region->file.fd >= 0)
         return fdatasync(region->file.fd);
     return msync((void *)first, last - first, MS_SYNC);
 }
@@ -71,7 +71,7 @@ static int write_back(const struct storage_region *region, uintptr_t first, uint
 int storage_region_flush(struct storage_region *region, struct storage_range range,
                          struct storage_error *error)
 {
-    uintptr_t page = storage_page();
+    uintptr_t page = storage_page_size();
     if (region->length == 0 || range.length == 0)
         return 0;
     uintptr_t first = (uintptr_t)region->base + range.offset;
@@ -83,7 +83,7 @@ int storage_region_flush(struct storage_region *region, struct storage_range ran
         else if (write_back(region, first, last) < 0)
             set_failed(region, errno);
     }
-    /* Checked again: the guard may have replaced a page meanwhile. */
+    /* Checked again: the SIGBUS handler may have replaced a page meanwhile. */
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
         return 0;
     return report(region, error);

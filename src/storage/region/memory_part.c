@@ -10,20 +10,18 @@
 
 /* ---- Available memory ---- */
 
-/* how much memory there is to fill. */
-
 /* The number after `name` in a file of lines "NAME NUMBER"; with name NULL the first number. */
-static uint64_t number_in(const char *path, const char *name, uint64_t otherwise)
+static uint64_t read_number(const char *path, const char *name, uint64_t fallback)
 {
     char line[256];
-    uint64_t found = otherwise;
+    uint64_t found = fallback;
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file)) {
         size_t length = name ? strlen(name) : 0;
         if (name && strncmp(line, name, length) != 0)
             continue;
         if (sscanf(line + length, "%" SCNu64, &found) != 1)
-            found = otherwise; /* such as "max" */
+            found = fallback; /* such as "max" */
         break;
     }
     if (file)
@@ -31,34 +29,36 @@ static uint64_t number_in(const char *path, const char *name, uint64_t otherwise
     return found;
 }
 
-/* What is left below one limit. Inactive page cache counts as free, since it can be dropped. */
-static uint64_t left_in(const char *directory, const char *limit_name, const char *usage_name)
+/* Memory left below one limit. Inactive page cache counts as free, because it can be dropped. */
+static uint64_t left_below_limit(const char *directory, const char *limit_name,
+                                 const char *usage_name)
 {
     char limit_path[4200], usage_path[4200], stat_path[4200];
     snprintf(limit_path, sizeof(limit_path), "%s/%s", directory, limit_name);
     snprintf(usage_path, sizeof(usage_path), "%s/%s", directory, usage_name);
     snprintf(stat_path, sizeof(stat_path), "%s/memory.stat", directory);
-    uint64_t limit = number_in(limit_path, NULL, UINT64_MAX);
-    uint64_t usage = number_in(usage_path, NULL, 0),
-             files = number_in(stat_path, "inactive_file ", 0);
+    uint64_t limit = read_number(limit_path, NULL, UINT64_MAX);
+    uint64_t usage = read_number(usage_path, NULL, 0),
+             files = read_number(stat_path, "inactive_file ", 0);
     if (limit == UINT64_MAX)
         return limit;
     usage = usage > files ? usage - files : 0;
     return limit > usage ? limit - usage : 0;
 }
 
-/* The least that is left from this process's cgroup up to the root of the hierarchy. */
-static uint64_t least_above(const char *root, char *group, const char *limit, const char *usage)
+/* The least memory left below any limit from this process's cgroup up to the root. */
+static uint64_t min_left_in_hierarchy(const char *root, char *group, const char *limit,
+                                      const char *usage)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     for (;;) {
         char directory[4096];
         snprintf(directory, sizeof(directory), "%s%s", root, group);
-        uint64_t left = left_in(directory, limit, usage);
-        least = left < least ? left : least;
+        uint64_t left = left_below_limit(directory, limit, usage);
+        min = left < min ? left : min;
         char *last = strrchr(group, '/');
         if (!last || !group[0])
-            return least;
+            return min;
         *last = 0;
     }
 }
@@ -67,7 +67,7 @@ static uint64_t least_above(const char *root, char *group, const char *limit, co
 static uint64_t left_in_cgroup(void)
 {
     char line[4096];
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     FILE *file = fopen("/proc/self/cgroup", "re");
     while (file && fgets(line, sizeof(line), file)) {
         line[strcspn(line, "\n")] = 0;
@@ -77,43 +77,41 @@ static uint64_t left_in_cgroup(void)
         *group++ = 0;
         uint64_t left = UINT64_MAX;
         if (!names[1])
-            left = least_above("/sys/fs/cgroup", group, "memory.max", "memory.current");
+            left = min_left_in_hierarchy("/sys/fs/cgroup", group, "memory.max", "memory.current");
         else if (strstr(names + 1, "memory"))
-            left = least_above("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-                               "memory.usage_in_bytes");
-        least = left < least ? left : least;
+            left = min_left_in_hierarchy("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
+                                         "memory.usage_in_bytes");
+        min = left < min ? left : min;
     }
     if (file)
         fclose(file);
-    return least;
+    return min;
 }
 
 uint64_t storage_memory_available(void)
 {
-    uint64_t machine = number_in("/proc/meminfo", "MemAvailable:", 0) * 1024;
+    uint64_t machine = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
     uint64_t group = left_in_cgroup();
     return group < machine ? group : machine;
 }
 
 /* ---- Parts ---- */
 
-/* memory beside storage at contiguous addresses (the paper, Figure 2).
- *
- * One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
+/* One reservation of addresses takes both mappings. They meet at a page boundary; so when storage
  * follows memory, its first byte has to begin a page of the file. */
 
-enum { HUGE_FROM = 4 << 20 }; /* from this many bytes of memory on, huge pages are asked for */
+enum { HUGE_PAGES_MIN_BYTES = 4 << 20 };
 
 static uint64_t page_up(uint64_t bytes)
 {
-    uint64_t page = storage_page();
+    uint64_t page = storage_page_size();
     return (bytes + page - 1) & -page;
 }
 
 int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
                           double factor, uint64_t size, struct storage_error *error)
 {
-    uint64_t page = storage_page(), offset = hints->offset;
+    uint64_t page = storage_page_size(), offset = hints->offset;
     double share = (double)size * factor; /* may be more than size, which a double rounds */
     uint64_t wanted = factor >= 1 || share >= (double)size ? size : (uint64_t)share;
     wanted = wanted > size ? size : wanted;
@@ -153,7 +151,7 @@ static int reserve(struct storage_part *part, uint64_t length, struct storage_er
                         (unsigned long long)length, strerror(-result));
 }
 
-static int place_memory(char *at, uint64_t length, int memory, struct storage_error *error)
+static int map_memory(char *at, uint64_t length, int memory, struct storage_error *error)
 {
     int flags = memory < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     if (mmap(at, length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, memory, 0) == MAP_FAILED) {
@@ -163,17 +161,19 @@ static int place_memory(char *at, uint64_t length, int memory, struct storage_er
                             "vm.overcommit_memory and `ulimit -v`",
                             (unsigned long long)length, strerror(-result));
     }
-    if (length >= HUGE_FROM)
+    if (length >= HUGE_PAGES_MIN_BYTES)
         (void)madvise(at, length, MADV_HUGEPAGE); /* a hint only */
     return 0;
 }
 
 /* Maps both, or memory alone. */
-static int place(struct storage_part *part, int memory, unsigned style, struct storage_error *error)
+static int map_both(struct storage_part *part, int memory, unsigned style,
+                    struct storage_error *error)
 {
     const struct storage_layout *layout = &part->layout;
-    uint64_t inside =
-        layout->storage_first && layout->storage_length ? layout->file_offset % storage_page() : 0;
+    uint64_t inside = layout->storage_first && layout->storage_length
+                          ? layout->file_offset % storage_page_size()
+                          : 0;
     int result = reserve(part, inside + layout->memory_length + layout->storage_length, error);
     if (result < 0)
         return result;
@@ -181,7 +181,7 @@ static int place(struct storage_part *part, int memory, unsigned style, struct s
     char *first = part->base;
     char *second = first + (layout->storage_first ? layout->storage_length : layout->memory_length);
     result =
-        place_memory(layout->storage_first ? second : first, layout->memory_length, memory, error);
+        map_memory(layout->storage_first ? second : first, layout->memory_length, memory, error);
     if (result == 0 && layout->storage_length)
         result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
                                     layout->storage_first ? first : second, style, error);
@@ -194,7 +194,7 @@ int storage_part_map(struct storage_part *part, int memory, unsigned style,
     const struct storage_layout *layout = &part->layout;
     int result;
     if (layout->memory_length) {
-        result = place(part, memory, style, error);
+        result = map_both(part, memory, style, error);
     } else {
         result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
                                     NULL, style, error);

@@ -15,17 +15,18 @@ static void advise(void *mapping, size_t length, unsigned style)
         (void)madvise(mapping, length, MADV_RANDOM);
 }
 
-/* Reserves an address range of `length` bytes that is congruent to `offset` modulo the huge page
- * size; NULL: let mmap choose. The surplus is unmapped. */
-static void *place_for(uint64_t offset, size_t length)
+/* Reserves `length` bytes of addresses that are congruent to `offset` modulo the largest folio;
+ * NULL: let mmap choose. */
+static void *reserve_aligned(uint64_t offset, size_t length)
 {
-    size_t huge = storage_huge(), room = length + huge;
+    size_t huge = storage_folio_max(), reserved = length + huge;
     if (length < huge)
         return NULL;
-    char *found = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *found =
+        mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)(offset - (uintptr_t)found) % huge, behind = room - before - length;
+    size_t before = (size_t)(offset - (uintptr_t)found) % huge, behind = reserved - before - length;
     if (before)
         munmap(found, before);
     if (behind)
@@ -42,10 +43,10 @@ static int mapping_failed(const struct storage_region *region, size_t length, in
                         result == -ENOMEM ? "; see `ulimit -v` and vm.max_map_count" : "");
 }
 
-static int guard(struct storage_region *region, struct storage_error *error)
+static int register_region(struct storage_region *region, struct storage_error *error)
 {
     region->failed = &region->failed_here;
-    int result = storage_guard(region);
+    int result = sigbus_register(region);
     if (result == 0)
         return 0;
     storage_region_unmap(region);
@@ -56,18 +57,18 @@ static int guard(struct storage_region *region, struct storage_error *error)
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error)
 {
-    uint64_t inside = file_offset % storage_page();
+    uint64_t inside = file_offset % storage_page_size();
     region->file_offset = file_offset;
     region->length = length;
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    size_t whole = (size_t)((inside + length + storage_page() - 1) & -storage_page());
+    size_t whole = (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
     void *place = at                           ? (char *)at - inside
-                  : style & STORAGE_SEQUENTIAL ? place_for(file_offset - inside, whole)
+                  : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
                                                : NULL;
-    /* At an address of this task's own, which MAP_SHARED alone may not give: after an I/O error a
-     * page is mapped over. */
+    /* The mapping must be at an address of this task's own, which MAP_SHARED alone does not
+     * guarantee: after an I/O error a page is mapped over. */
     void *mapping =
         mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | (place ? MAP_FIXED : 0),
              region->file.fd, (off_t)(file_offset - inside));
@@ -85,38 +86,39 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     region->style = style;
     if (style & (STORAGE_READ_ONCE | STORAGE_WRITE_ONCE))
         region->direct = storage_direct_new(); /* NULL is fine */
-    return guard(region, error);
+    return register_region(region, error);
 }
 
-int storage_region_borrow(struct storage_region *region, uint64_t file_offset, size_t length,
-                          void *base, struct storage_error *error)
+int storage_region_view(struct storage_region *region, uint64_t file_offset, size_t length,
+                        void *base, struct storage_error *error)
 {
-    uint64_t inside = (uintptr_t)base % storage_page();
+    uint64_t inside = (uintptr_t)base % storage_page_size();
     region->file_offset = file_offset;
     region->length = length;
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    region->mapping_length = (size_t)((inside + length + storage_page() - 1) & -storage_page());
+    region->mapping_length =
+        (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
     region->mapping = (char *)base - inside;
-    region->is_borrowed = 1;
+    region->is_view = 1;
     region->base = base;
-    return guard(region, error);
+    return register_region(region, error);
 }
 
 void storage_region_unmap(struct storage_region *region)
 {
     if (!region->mapping)
         return;
-    storage_unguard(region);
-    storage_untrack(region);
+    sigbus_unregister(region);
+    storage_region_untrack(region);
     storage_direct_free(region->direct);
     region->direct = NULL;
     if (region->is_placed)
-        /* If it fails the window stays mapped, which harms nobody. */
+        /* If it fails, the range stays mapped, which is harmless. */
         (void)mmap(region->mapping, region->mapping_length, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    else if (!region->is_borrowed)
+    else if (!region->is_view)
         munmap(region->mapping, region->mapping_length);
     region->mapping = NULL;
     region->base = NULL;

@@ -7,19 +7,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { REGIONS = 4096 };
+enum { REGIONS_MAX = 4096 };
 
 /* begin: 0: free; written under the mutex, after the others (release); read by the handler, on any
- * thread (acquire). An entry is removed when its mapping goes, which nobody may be using then. */
+ * thread (acquire). An entry is removed before its mapping, which no thread may be using then. */
 static struct entry {
     _Atomic uintptr_t begin;
     uintptr_t end;
     struct storage_region *region;
-} entries[REGIONS];
+} entries[REGIONS_MAX];
 
 static _Atomic unsigned used; /* entries below it may be in use; only grows (release, acquire) */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before; /* set once, before the handler can run */
+static struct sigaction previous; /* set once, before the handler can run */
 
 /* The smallest region with this address: regions may be views into larger ones. */
 static struct storage_region *find(uintptr_t address)
@@ -38,12 +38,12 @@ static struct storage_region *find(uintptr_t address)
     return found;
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void call_previous_handler(int number, siginfo_t *info, void *context)
 {
-    if (before.sa_flags & SA_SIGINFO)
-        before.sa_sigaction(number, info, context);
-    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-        before.sa_handler(number);
+    if (previous.sa_flags & SA_SIGINFO)
+        previous.sa_sigaction(number, info, context);
+    else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+        previous.sa_handler(number);
     else
         signal(number, SIG_DFL); /* the instruction faults again */
 }
@@ -51,15 +51,15 @@ static void pass_on(int number, siginfo_t *info, void *context)
 static void handle(int number, siginfo_t *info, void *context)
 {
     int saved = errno, none = 0;
-    uintptr_t page = storage_page();
+    uintptr_t page = storage_page_size();
     uintptr_t address = (uintptr_t)info->si_addr & -page;
     struct storage_region *region = info->si_code > 0 ? find((uintptr_t)info->si_addr) : NULL;
-    void *placed = MAP_FAILED;
+    void *replacement = MAP_FAILED;
     if (region)
-        placed = mmap((void *)address, page, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (placed == MAP_FAILED) {
-        pass_on(number, info, context);
+        replacement = mmap((void *)address, page, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (replacement == MAP_FAILED) {
+        call_previous_handler(number, info, context);
     } else {
         /* Relaxed: see region.h. */
         atomic_compare_exchange_strong_explicit(region->failed, &none, EIO, memory_order_relaxed,
@@ -73,19 +73,19 @@ static void install(void)
     struct sigaction action = {.sa_sigaction = handle,
                                .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGBUS, NULL, &before);
+    sigaction(SIGBUS, NULL, &previous);
     sigaction(SIGBUS, &action, NULL);
 }
 
-int storage_guard(struct storage_region *region)
+int sigbus_register(struct storage_region *region)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned i = 0;
     pthread_once(&once, install);
     pthread_mutex_lock(&mutex);
-    while (i < REGIONS && atomic_load_explicit(&entries[i].begin, memory_order_relaxed))
+    while (i < REGIONS_MAX && atomic_load_explicit(&entries[i].begin, memory_order_relaxed))
         i++;
-    if (i < REGIONS) {
+    if (i < REGIONS_MAX) {
         entries[i].region = region;
         entries[i].end = (uintptr_t)region->mapping + region->mapping_length;
         atomic_store_explicit(&entries[i].begin, (uintptr_t)region->mapping, memory_order_release);
@@ -93,10 +93,10 @@ int storage_guard(struct storage_region *region)
             atomic_store_explicit(&used, i + 1, memory_order_release);
     }
     pthread_mutex_unlock(&mutex);
-    return i < REGIONS ? 0 : -EAGAIN;
+    return i < REGIONS_MAX ? 0 : -EAGAIN;
 }
 
-void storage_unguard(struct storage_region *region)
+void sigbus_unregister(struct storage_region *region)
 {
     pthread_mutex_lock(&mutex);
     for (unsigned i = 0; i < atomic_load_explicit(&used, memory_order_relaxed); i++)

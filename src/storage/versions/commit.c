@@ -352,9 +352,7 @@ int versions_write(struct versions *versions, struct commit *commit, struct stor
 
 /* ---- The protocol ---- */
 
-/* makes one more version.
- *
- *   1  rank 0 sends the version's number and a fresh nonce
+/*   1  rank 0 sends the version's number and a fresh nonce
  *   2  each rank invalidates a slot, durably; writes the pages that it lacks and the sums, durably;
  *      then the record, durably (write.c)
  *   3  all agree that all succeeded

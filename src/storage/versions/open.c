@@ -13,9 +13,7 @@
 
 /* ---- Choosing ---- */
 
-/* which version all ranks have.
- *
- * A version is complete when every rank's part of one commit (number and nonce) is durable and at
+/* A version is complete when every rank's part of one commit (number and nonce) is durable and at
  * least one rank has marked it. The mark says that all ranks agreed: without it the commit may have
  * failed on a rank, and the program may know that. One mark suffices, since whoever set it knew
  * that every part was durable. So a crash between two ranks' marks loses nothing, and nothing that
@@ -140,12 +138,11 @@ static int all_have(const struct versions *versions, const struct version_slots 
     int result = group->broadcast(group->context, &mine, sizeof(mine));
     int here = mine.record.version && is_here(versions, slots, &mine.record);
     if (result == 0)
-        result = group->least(group->context, here, &all);
+        result = group->min(group->context, here, &all);
     if (result == 0)
-        result = group->least(group->context, -is_marked(slots, &mine.record), &unmarked);
+        result = group->min(group->context, -is_marked(slots, &mine.record), &unmarked);
     if (result == 0)
-        result =
-            group->least(group->context, here && fits(versions, slots, &mine.record), &fitting);
+        result = group->min(group->context, here && fits(versions, slots, &mine.record), &fitting);
     *is_complete = all && unmarked < 0;
     *fits_all = fitting != 0;
     *choice = mine;
@@ -225,7 +222,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
     /* From the newest down: a rank's own newest may be newer than what all have. */
     for (;;) {
         *choice = newest_here(versions, slots, (uint64_t)limit);
-        result = group->least(group->context, (int64_t)choice->record.version, &limit);
+        result = group->min(group->context, (int64_t)choice->record.version, &limit);
         if (result != 0 || limit == 0)
             break;
         *choice = newest_here(versions, slots, (uint64_t)limit);
@@ -241,7 +238,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
     }
     *choice = (struct version_choice){0};
     if (result == 0)
-        result = group->least(group->context, -any, &marks);
+        result = group->min(group->context, -any, &marks);
     if (result != 0 || marks == 0)
         return result;
     /* A mark means that all ranks had that version, so no crash has led to this, and a new start
@@ -251,10 +248,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
 
 /* ---- Restoring ---- */
 
-/* restores a window's bytes from a version, and tidies the
- * directory.
- *
- * The data file itself is never a version: the kernel writes any page of it back at any time, so
+/* The data file itself is never a version: the kernel writes any page of it back at any time, so
  * after a crash it holds a mixture of states. All bytes come from slots. */
 
 /* Where a slot's bytes go: byte `at` of the slot to byte at + shift of the part. */
@@ -466,9 +460,7 @@ void versions_tidy(struct versions *versions)
 
 /* ---- Opening ---- */
 
-/* opens and closes the versions of a window.
- *
- * Opening takes steps between which the ranks agree, so that none goes on alone:
+/* Opening takes steps between which the ranks agree, so that none goes on alone:
  *
  *   look      each rank opens its directory, locks its slots, and lists them
  *   choose    the newest version that all ranks have                    choose.c
@@ -480,9 +472,9 @@ void versions_tidy(struct versions *versions)
 
 int versions_agree(const struct versions *versions, int mine)
 {
-    int64_t least = 0;
-    int result = versions->group.least(versions->group.context, mine, &least);
-    return result != 0 ? result : (int)least;
+    int64_t min = 0;
+    int result = versions->group.min(versions->group.context, mine, &min);
+    return result != 0 ? result : (int)min;
 }
 
 int versions_is_mine(const struct versions *versions, uint32_t rank)
@@ -603,7 +595,7 @@ int versions_open(const struct versions_part *part, const struct versions_group 
     error->text[0] = 0;
     if (!made)
         storage_fail(error, -ENOMEM, "no memory to keep versions of %s", part->path);
-    int result = group->least(group->context, made ? 0 : -ENOMEM, &all_made);
+    int result = group->min(group->context, made ? 0 : -ENOMEM, &all_made);
     if (result == 0)
         result = (int)all_made;
     if (result == 0)

@@ -16,9 +16,7 @@ uint32_t versions_crc_plain(const void *data, size_t size);
 
 /* ---- Format of a slot ---- */
 
-/* the bytes of a slot: one rank's part of one version in a file.
- *
- *   0          record: what the slot holds
+/*   0          record: what the slot holds
  *   4096       mark: the record's version is complete on every rank
  *   8192       sums: CRC-32C of each block of data, 4 bytes each
  *   data_at    data: the rank's bytes of the window; a multiple of VERSIONS_BLOCK
@@ -73,9 +71,7 @@ int version_is_same(const struct version_record *a, const struct version_record 
 
 /* ---- Slots ---- */
 
-/* the files in FILE.versions/: rank-R.slot-S and `lock`.
- *
- * A rank has one slot more than versions are kept and writes its versions to them in rotation, so
+/* A rank has one slot more than versions are kept and writes its versions to them in rotation, so
  * the slot being written never holds a kept version. A job with other ranks leaves slots that the
  * next commits remove. */
 

@@ -17,9 +17,10 @@ struct versions_group {
     uint32_t rank, ranks;
     /* Sends rank 0's bytes to all. */
     int (*broadcast)(void *context, void *data, size_t size);
-    /* The least value of all ranks. Writes of any rank before the call are visible to all after it.
+    /* The minimum of all ranks' values. Writes of any rank before the call are visible to all after
+     * it.
      */
-    int (*least)(void *context, int64_t mine, int64_t *least);
+    int (*min)(void *context, int64_t mine, int64_t *min);
 };
 
 /* What one rank has in the window. */

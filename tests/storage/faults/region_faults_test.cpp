@@ -29,7 +29,7 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
         storage_hints hints = hints_for(path());
         model.assign(Size, 0), loaded.assign(Size, 0);
         again = 1, synchronised = 1;
-        direct_io_end(); // each begins like a new process
+        direct_io_free_cached(); // each begins like a new process
         error.text[0] = 0;
         unlink(path().c_str());
         made = storage_file_open(&mapped.file, &hints, &error);
