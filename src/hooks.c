@@ -1,5 +1,5 @@
 /* src/hooks.c: the layers that have hooks in the life of a member (space/member.h). */
-#include "remote_call/table.h"
+#include "remote_call/remote_call.h"
 #include "insitu/ends.h"
 #include "space/member.h"
 #include "xpmem/calls.h"

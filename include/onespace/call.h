@@ -7,10 +7,10 @@
  * simulation calls at any time (examples/call.c).
  *
  * The callee lends threads for that: it calls onespace_call_serve once, or its spawner asks for it
- * (ONESPACE_SPAWN_CALLS). A lender is a thread of the callee that sleeps; while it is lent its
- * storage belongs to one caller. So functions run at the same time when several threads call, and
- * must be thread-safe, as for threads of the callee; a function may find another lender's
- * thread-local storage at the next call.
+ * (ONESPACE_SPAWN_CALLS). Such a donor is a thread of the callee that sleeps; while it is lent, its
+ * storage belongs to one caller. Calls of several threads run at the same time, so the functions
+ * must be thread-safe, as for threads of the callee. The next call may use another donor's
+ * thread-local storage.
  *
  * To the kernel, the caller's thread runs the function. So in the function
  *
@@ -33,7 +33,7 @@
  *     function waits for something that died with the callee. Its stack is not unwound. Until then
  *     the callee's memory stays mapped.
  *   - A jump (siglongjmp from a signal handler of the caller, longjmp in a call back) leaves it:
- *     the call does not return; the lender is not used again.
+ *     the call does not return; the donor is not used again.
  *   - The caller ends: the callee continues. Locks of the function stay locked. A crash in the
  *     function is the caller's.
  *
@@ -52,7 +52,7 @@
 extern "C" {
 #endif
 
-#define ONESPACE_CALL_LENDERS   64 /* calls into one member at the same time */
+#define ONESPACE_CALL_LENDERS   64 /* donor threads of a member: concurrent calls into it */
 #define ONESPACE_CALL_ARGUMENTS 6  /* arguments of a function */
 
 /* Lends threads of the caller's to other members' calls, from now on until it ends. Makes two

@@ -164,7 +164,7 @@ struct insitu_table {
 #define INSITU_AREA_BYTES ((uint64_t)INSITU_PARTS * INSITU_PART_BYTES)
 static_assert(sizeof(struct insitu_table) < LAYOUT_GIB, "below the parts");
 static_assert(INSITU_AREAS + ONESPACE_INSITU_CHANNELS * INSITU_AREA_BYTES <= LAYOUT_CALLS,
-              "below the lenders");
+              "below the donors");
 
 static inline struct insitu_table *insitu_table(void)
 {

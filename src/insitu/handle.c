@@ -18,7 +18,8 @@ static int claim_table(struct space *space)
     struct shared_header own = shared_header_of(INSITU_MAGIC, sizeof(struct insitu_table));
     if (shared_header_claim(header, &own))
         return 0;
-    shared_header_report("channel table", header, space->library, &own, "this program's libonespace");
+    shared_header_report("channel table", header, space->library, &own,
+                         "this program's libonespace");
     return insitu_fail(-EPROTO, "the space's channels are of another version of onespace: install "
                                 "one version for all programs");
 }
@@ -47,7 +48,7 @@ int insitu_prepare(void)
     if (!space)
         return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
     if (force_libc_locking() < 0)
-        return insitu_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
+        return insitu_fail(-EAGAIN, "no thread can be created: raise the limit of processes");
     return map_table(space);
 }
 

@@ -1,4 +1,5 @@
-/* src/pip/export.c: addresses by name, and the older ways to share them. */
+/* src/pip/export.c: export and import of addresses: by name, one per task, and as auxiliary data.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -6,18 +7,17 @@
 #include "base/futex.h"
 #include "state.h"
 
-#define PREFIX                                                                                     \
-    "pip:" /* keeps them apart from names of the native interface; names may be empty              \
-            */
+/* Separates these names from those of the native interface. Names after it may be empty. */
+#define NAME_PREFIX "pip:"
 
-enum { SLICE_MS = 1000 };
+enum { SPAWN_POLL_MS = 1000 };
 
 static int make_name(char name[ONESPACE_NAME_MAX + 1], const char *format, va_list list)
 {
-    const size_t used = sizeof(PREFIX) - 1, room = ONESPACE_NAME_MAX + 1 - used;
-    memcpy(name, PREFIX, sizeof(PREFIX));
-    int length = format ? vsnprintf(name + used, room, format, list) : 0;
-    return length < 0 ? EINVAL : (size_t)length >= room ? ENAMETOOLONG : 0;
+    const size_t used = sizeof(NAME_PREFIX) - 1, capacity = ONESPACE_NAME_MAX + 1 - used;
+    memcpy(name, NAME_PREFIX, sizeof(NAME_PREFIX));
+    int length = format ? vsnprintf(name + used, capacity, format, list) : 0;
+    return length < 0 ? EINVAL : (size_t)length >= capacity ? ENAMETOOLONG : 0;
 }
 
 int pip_named_export(void *exp, const char *format, ...)
@@ -35,54 +35,53 @@ int pip_named_export(void *exp, const char *format, ...)
     return result == -EEXIST ? EBUSY : result == -ENOSPC ? ENOMEM : -result;
 }
 
-/* The members whose memory the caller holds, by PiP id; the root is the last entry. One hold on
- * each is enough: further imports release theirs. */
+/* Ids of the members whose memory the caller holds, by PiP id; the root is the last entry. The
+ * caller keeps one hold per member. Later imports release theirs. */
 static int held[PIP_NTASKS_MAX + 1];
-static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void note_hold(const struct record *record, int id)
+static void keep_one_hold(const struct record *record, int id)
 {
-    /* The root holds its tasks from their start, and we need none on ourselves. */
+    /* The root holds its tasks from their start. No member needs a hold on itself. */
     if (state_is_root() || id == onespace_self()) {
         (void)!onespace_release(id);
         return;
     }
-    pthread_mutex_lock(&holding);
-    int *place = &held[record->pipid >= 0 ? record->pipid : PIP_NTASKS_MAX];
-    int release = *place == id ? id : *place;
-    *place = id;
-    pthread_mutex_unlock(&holding);
+    pthread_mutex_lock(&held_lock);
+    int *entry = &held[record->pipid >= 0 ? record->pipid : PIP_NTASKS_MAX];
+    int release = *entry == id ? id : *entry;
+    *entry = id;
+    pthread_mutex_unlock(&held_lock);
     if (release)
         (void)!onespace_release(release);
 }
 
 void export_release_all(void)
 {
-    pthread_mutex_lock(&holding);
+    pthread_mutex_lock(&held_lock);
     for (int i = 0; i <= PIP_NTASKS_MAX; i++) {
         if (held[i])
             (void)!onespace_release(held[i]);
         held[i] = 0;
     }
-    pthread_mutex_unlock(&holding);
+    pthread_mutex_unlock(&held_lock);
 }
 
-/* Waits until the record's task was spawned: 0, or what ends the import. */
+/* Waits until the record's task has been spawned: 0 or the error of the import. */
 static int await_spawn(struct state *state, const struct record *record, int nonblocking)
 {
     for (;;) {
-        uint32_t seen = atomic_load_explicit(&state->changes, memory_order_acquire);
-        uint32_t now = atomic_load_explicit(&record->state, memory_order_acquire);
-        /* The names of one that has ended and was waited for last until its PiP id is used again.
-         */
-        if (now == RECORD_ALIVE || (now == RECORD_FREE && atomic_load(&record->id)) ||
-            record == state_self())
+        uint32_t changes = atomic_load_explicit(&state->changes, memory_order_acquire);
+        uint32_t record_state = atomic_load_explicit(&record->state, memory_order_acquire);
+        /* A collected task's exports remain until its PiP id is used again. */
+        if (record_state == RECORD_ALIVE ||
+            (record_state == RECORD_FREE && atomic_load(&record->id)) || record == state_self())
             return 0;
         if (nonblocking)
             return EAGAIN;
-        if (now == RECORD_FREE && state_is_root())
+        if (record_state == RECORD_FREE && state_is_root())
             return EDEADLK; /* only the caller could spawn it */
-        futex_wait(&state->changes, seen, futex_deadline(SLICE_MS));
+        futex_wait(&state->changes, changes, futex_deadline(SPAWN_POLL_MS));
     }
 }
 
@@ -104,7 +103,7 @@ static int import_named(int pipid, void **expp, int nonblocking, const char *for
         return result == -ETIMEDOUT                        ? EAGAIN
                : result == -EOWNERDEAD || result == -ESRCH ? ECANCELED
                                                            : -result;
-    note_hold(record, id);
+    keep_one_hold(record, id);
     if (expp)
         *expp = address;
     return 0;
@@ -185,7 +184,8 @@ int pip_get_addr(int pipid, const char *name, void **addrp)
         !atomic_load(&record->id))
         return ESRCH;
     result = onespace_lookup(state_id(record), name, &address, NULL);
-    if (addrp && (result == 0 || result == -ENOENT)) /* as dlsym has it, NULL: there is none */
+    if (addrp &&
+        (result == 0 || result == -ENOENT)) /* NULL if there is no such symbol, as dlsym returns */
         *addrp = result == 0 ? address : NULL;
     return -result;
 }

@@ -1,26 +1,91 @@
-/* src/pip/init.c: pip_init and pip_fin. */
+/* src/pip/init.c: pip_init and pip_fin, and the execution mode that their options and PIP_MODE
+ * select. */
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/prctl.h>
 
 #include "onespace.h"
 #include "state.h"
 
-static int made_space;       /* by pip_init: pip_fin ends it */
-static char name_before[16]; /* the root's, as ps shows it */
+/* ---- The execution mode ---- */
 
-/* "R:program", so that ps and pips tell root and tasks apart, as with Process-in-Process. */
-static void set_name(int mode)
+static const struct {
+    const char *name;
+    unsigned modes; /* the modes that the name allows */
+} names[] = {
+    {PIP_ENV_MODE_PROCESS, PIP_MODE_PROCESS},
+    {PIP_ENV_MODE_PROCESS_PRELOAD, PIP_MODE_PROCESS_PRELOAD},
+    {PIP_ENV_MODE_PROCESS_PIPCLONE, PIP_MODE_PROCESS_PIPCLONE},
+    {PIP_ENV_MODE_THREAD, PIP_MODE_PTHREAD},
+    {PIP_ENV_MODE_PTHREAD, PIP_MODE_PTHREAD},
+};
+
+/* Returns the modes that PIP_MODE allows; 0: it names none. */
+static unsigned allowed_by_environment(void)
+{
+    const char *wanted = getenv(PIP_ENV_MODE);
+    if (!wanted || !*wanted)
+        return PIP_MODE_PROCESS | PIP_MODE_PTHREAD;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcasecmp(wanted, names[i].name) == 0)
+            return names[i].modes;
+    pip_err_mesg("%s=%s: not an execution mode; set process or pthread", PIP_ENV_MODE, wanted);
+    return 0;
+}
+
+static int choose_mode(int opts, int *mode)
+{
+    unsigned requested = (unsigned)opts & PIP_MODE_MASK;
+    if ((unsigned)opts & ~PIP_MODE_MASK)
+        return EPERM;
+    if (requested && requested != PIP_MODE_PROCESS && requested != PIP_MODE_PROCESS_PRELOAD &&
+        requested != PIP_MODE_PROCESS_PIPCLONE && requested != PIP_MODE_PTHREAD)
+        return EINVAL;
+    unsigned allowed = allowed_by_environment();
+    if (requested)
+        allowed &= requested;
+    if (allowed & PIP_MODE_PROCESS_PRELOAD)
+        *mode = PIP_MODE_PROCESS_PRELOAD;
+    else if (allowed & PIP_MODE_PROCESS_PIPCLONE)
+        *mode = PIP_MODE_PROCESS_PIPCLONE;
+    else if (allowed & PIP_MODE_PTHREAD)
+        *mode = PIP_MODE_PTHREAD;
+    else
+        return EPERM;
+    return 0;
+}
+
+const char *mode_name(int mode)
+{
+    return mode == PIP_MODE_PTHREAD            ? PIP_ENV_MODE_PTHREAD
+           : mode == PIP_MODE_PROCESS_PIPCLONE ? PIP_ENV_MODE_PROCESS_PIPCLONE
+                                               : PIP_ENV_MODE_PROCESS_PRELOAD;
+}
+
+char mode_sign(int mode)
+{
+    return mode == PIP_MODE_PTHREAD ? '|' : mode == PIP_MODE_PROCESS_PIPCLONE ? ';' : ':';
+}
+
+/* ---- The root ---- */
+
+static int owns_space;         /* pip_init created the space, so pip_fin ends it */
+static char original_name[16]; /* the root's thread name before pip_init */
+
+/* Names the root "R:program", as Process-in-Process does, so that ps and pips show the root. */
+static void set_root_name(int mode)
 {
     char name[20];
-    prctl(PR_GET_NAME, name_before);
-    snprintf(name, sizeof(name), "R%c%.13s", mode_sign(mode), name_before);
+    prctl(PR_GET_NAME, original_name);
+    snprintf(name, sizeof(name), "R%c%.13s", mode_sign(mode), original_name);
     prctl(PR_SET_NAME, name);
 }
 
-/* When the root ends while tasks live, they end too, also if the root is a task itself. */
-static void at_exit(void)
+/* A root that exits ends its tasks, even if it is a task itself. */
+static void kill_tasks_at_exit(void)
 {
-    if (state_is_root() && state_mine()->mode != PIP_MODE_PTHREAD) /* threads end anyway */
+    if (state_is_root() &&
+        state_mine()->mode != PIP_MODE_PTHREAD) /* threads end with the process */
         (void)pip_kill_all_child_tasks();
 }
 
@@ -47,33 +112,33 @@ static int init_root(int ntasks, int mode, void *root_export)
     int was_member = onespace_self() >= 0, id = onespace_init();
     if (id < 0)
         return -id;
-    made_space = !was_member;
+    owns_space = !was_member;
     struct state *state = make_state(ntasks, mode, root_export);
     int result = state ? onespace_export(STATE_EXPORT, state, sizeof(*state)) : -ENOMEM;
     if (result < 0) {
         free(state);
-        if (made_space)
+        if (owns_space)
             (void)!onespace_fini();
         return -result;
     }
     atomic_store(&state_root(state)->id, id);
     atomic_store(&state_root(state)->state, RECORD_ALIVE);
     state_set_root(state);
-    spawn_note_cpus();
-    set_name(mode);
-    debug_prepare();
+    spawn_find_usable_cpus();
+    set_root_name(mode);
+    debug_install_handlers();
     if (!registered)
-        registered = atexit(at_exit) == 0;
+        registered = atexit(kill_tasks_at_exit) == 0;
     return 0;
 }
 
 static int check_root(const int *ntasksp, int opts, int *mode)
 {
     int ntasks = ntasksp ? *ntasksp : PIP_NTASKS_MAX;
-    return ntasks <= 0 ? EINVAL : ntasks > PIP_NTASKS_MAX ? EOVERFLOW : mode_choose(opts, mode);
+    return ntasks <= 0 ? EINVAL : ntasks > PIP_NTASKS_MAX ? EOVERFLOW : choose_mode(opts, mode);
 }
 
-static void give_to_task(int *ntasksp, void **root_expp)
+static void store_task_results(int *ntasksp, void **root_expp)
 {
     struct state *state = state_mine();
     if (ntasksp)
@@ -92,7 +157,7 @@ int pip_init(int *pipidp, int *ntasksp, void **root_expp, int opts)
         if (onespace_spawner(NULL) >= 0)
             result = state_attach();
         if (result == 0) {
-            give_to_task(ntasksp, root_expp);
+            store_task_results(ntasksp, root_expp);
         } else if (result == EPERM) {
             result = check_root(ntasksp, opts, &mode);
             if (result == 0)
@@ -117,10 +182,11 @@ static int fin_root(void)
             (void)!onespace_release(state->records[i].held);
     state_set_root(NULL);
     (void)!onespace_unexport(STATE_EXPORT);
-    prctl(PR_SET_NAME, name_before);
+    prctl(PR_SET_NAME, original_name);
     free(state);
-    if (made_space)
-        (void)!onespace_fini(); /* refused while tasks of the native interface live: theirs then */
+    if (owns_space)
+        (void)!onespace_fini(); /* fails while tasks of the native interface live; the space then
+                                   stays */
     return 0;
 }
 

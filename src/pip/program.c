@@ -1,7 +1,7 @@
-/* src/pip/program.c: libpip.so as a program. Packages of Process-in-Process call it to learn what
- * is installed, and want it executable (their configure: `libpip.so --version`). The dynamic linker
- * starts it at libpip_start, as a program without main: the libraries that it needs, the C library
- * among them, are initialised then. */
+/* src/pip/program.c: libpip.so as a program. The configure scripts of packages that use
+ * Process-in-Process run `libpip.so --version` and the like to find out what is installed. The
+ * dynamic linker starts it at libpip_start, as a program without main. The libraries that it needs,
+ * such as the C library, are initialised then. */
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 #if defined(__x86_64__)
 #define LOADER "/lib64/ld-linux-x86-64.so.2"
-/* The count of arguments and the arguments are where the stack begins. */
+/* The stack begins with the number of arguments and the arguments. */
 __asm__(".pushsection .text\n"
         ".globl libpip_start\n.hidden libpip_start\n.type libpip_start, @function\n"
         "libpip_start:\n"
@@ -40,10 +40,10 @@ __asm__(".pushsection .text\n"
 #error "the start of a program and the name of the dynamic linker on this CPU"
 #endif
 
-/* What makes the kernel start the library through the dynamic linker. */
+/* The kernel starts a file with this section through the dynamic linker. */
 static const char interpreter[] __attribute__((section(".interp"), used)) = LOADER;
 
-/* The version of the interface that is kept. */
+/* The version of Process-in-Process whose interface this library provides. */
 static const char pip_version[] = "2.4.1";
 
 enum { TEXT_SIZE = PATH_MAX };
@@ -85,7 +85,7 @@ static void print(int option, int with_names)
         find_system(text),
         __VERSION__,
         NULL,
-        gnu_get_libc_version(), /* stock: there is no patched one */
+        gnu_get_libc_version(), /* the system's: onespace needs no patched one */
         LOADER,
         onespace_version(),
 #ifdef NDEBUG
@@ -101,7 +101,7 @@ static void print(int option, int with_names)
         printf("%s\n", value);
 }
 
-/* From libpip_start. */
+/* Called by libpip_start. */
 __attribute__((noreturn, used, visibility("hidden"))) void libpip_run(const intptr_t *stack);
 
 void libpip_run(const intptr_t *stack)

@@ -1,20 +1,79 @@
-/* src/pip/spawn.c: pip_task_spawn and pip_spawn. */
+/* src/pip/spawn.c: pip_task_spawn and pip_spawn, and PIP_STOP_ON_START. */
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "onespace.h"
 #include "base/futex.h"
 #include "state.h"
 
+/* ---- PIP_STOP_ON_START=[SCRIPT][@PIPID] ----
+ *
+ * A new task stops before its program, so that a debugger can be attached. The script, if one is
+ * named, gets the task's PID. */
+
+/* Starts the script when the task has stopped. The shell exits at once, so the script is no child
+ * of the task, which does not expect one. $1 PID, $2 the script, $3 PiP id, $4 program. */
+static const char await_stop_and_run[] =
+    "(while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do "
+    "sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &";
+
+static void run_script(char *script, int pipid, const char *program)
+{
+    char pid[16], number[16];
+    snprintf(pid, sizeof(pid), "%d", getpid());
+    snprintf(number, sizeof(number), "%d", pipid);
+    char *argv[] = {"sh",
+                    "-c",
+                    (char *)(uintptr_t)await_stop_and_run,
+                    "sh",
+                    pid,
+                    script,
+                    number,
+                    (char *)(uintptr_t)program,
+                    NULL};
+    pid_t child;
+    if (posix_spawn(&child, "/bin/sh", NULL, NULL, argv, environ) == 0)
+        waitpid(child, NULL, 0);
+}
+
+static void stop_on_start(const char *setting, int pipid, const char *program)
+{
+    char script[4096];
+    if (!setting)
+        return;
+    size_t length = strcspn(setting, "@");
+    const char *target = setting[length] ? setting + length + 1 : "";
+    char *end;
+    long number = strtol(target, &end, 10);
+    if ((*target && number >= 0 && number != pipid) || length >= sizeof(script))
+        return;
+    memcpy(script, setting, length);
+    script[length] = 0;
+    if (length && access(script, X_OK) != 0) {
+        pip_warn_mesg("%s=%s: %s cannot be executed: %s", PIP_ENV_STOP_ON_START, setting, script,
+                      strerror(errno));
+        return;
+    }
+    pip_info_mesg("task %d (PID %d) stops; kill -CONT %d continues it", pipid, getpid(), getpid());
+    if (length)
+        run_script(script, pipid, program);
+    kill(getpid(), SIGSTOP);
+}
+
+/* ---- CPUs and stack of a new task ---- */
+
 static cpu_set_t usable_cpus;
 
-/* The CPUs that the kernel allows, not only those of the current affinity: given a full set, it
- * keeps those that it allows. */
-void spawn_note_cpus(void)
+/* Determines all CPUs that the kernel allows, not only those of the current affinity: the kernel
+ * reduces a full set to them. */
+void spawn_find_usable_cpus(void)
 {
     cpu_set_t mine, all;
     memset(&all, 0xff, sizeof(all));
@@ -49,7 +108,7 @@ static int choose_cpu(uint32_t coreno, cpu_set_t *cpus)
     return 0;
 }
 
-/* Bytes with the suffix T, G, M, K or B; 0: no size. */
+/* Parses a number of bytes with an optional suffix T, G, M, K or B; 0: invalid. */
 static size_t parse_size(const char *text)
 {
     static const char units[] = "BKMGT";
@@ -63,22 +122,24 @@ static size_t parse_size(const char *text)
     return value > (SIZE_MAX >> shift) ? SIZE_MAX : (size_t)value << shift;
 }
 
-/* The main stack that the environment asks for, or 0: as the limits have it. */
-static size_t stack_size(void)
+/* Returns the size of the main stack that the environment sets; 0: the resource limit. */
+static size_t stack_bytes(void)
 {
     static const char *const names[] = {PIP_ENV_STACKSZ, "KMP_STACKSIZE", "GOMP_STACKSIZE",
                                         "OMP_STACKSIZE"};
-    const size_t most = (size_t)1 << 30; /* a task has 2 GiB of addresses for it */
+    const size_t max = (size_t)1 << 30; /* a task has 2 GiB of addresses for it */
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *text = getenv(names[i]);
         size_t size = text && *text ? parse_size(text) : 0;
         if (text && *text && size == 0 && i == 0)
             pip_warn_mesg("%s=%s: not a size such as 16M", names[i], text);
         if (size)
-            return size < PIP_STACK_SIZE_MIN ? PIP_STACK_SIZE_MIN : size > most ? most : size;
+            return size < PIP_STACK_SIZE_MIN ? PIP_STACK_SIZE_MIN : size > max ? max : size;
     }
     return 0;
 }
+
+/* ---- Starting the task ---- */
 
 struct start {
     const char *program, *stop;
@@ -86,7 +147,7 @@ struct start {
     pip_spawn_hook_t hook;
 };
 
-/* As the new task, before its program. */
+/* Runs in the new task, before its program. */
 static int before_program(void *argument)
 {
     const struct start *start = argument;
@@ -95,7 +156,7 @@ static int before_program(void *argument)
     snprintf(name, sizeof(name), "%d%c%.13s", start->pipid % 10, mode_sign(start->mode),
              slash ? slash + 1 : start->program);
     prctl(PR_SET_NAME, name);
-    if (start->mode != PIP_MODE_PTHREAD) /* it would stop the root, too */
+    if (start->mode != PIP_MODE_PTHREAD) /* the signal would also stop the root */
         stop_on_start(start->stop, start->pipid, start->program);
     return start->hook.before ? start->hook.before(start->hook.hookarg) : 0;
 }
@@ -114,8 +175,8 @@ static int open_program(const char *program)
     return fd;
 }
 
-/* Process-in-Process tells two kinds of files that cannot be tasks from the rest. */
-static int why_not(const char *program)
+/* Returns the error for a file that cannot be a task: Process-in-Process has three. */
+static int unsuitable_program_error(const char *program)
 {
     Elf64_Ehdr header;
     int fd = open_program(program);
@@ -140,7 +201,7 @@ static int start_task(struct state *state, struct record *record, pip_spawn_prog
     attr.flags = ONESPACE_SPAWN_HOLD;
     if (state->mode == PIP_MODE_PTHREAD)
         attr.flags |= ONESPACE_SPAWN_THREAD;
-    attr.stack_size = stack_size();
+    attr.stack_size = stack_bytes();
     if (coreno != PIP_CPUCORE_ASIS) {
         if (choose_cpu(coreno, &cpus))
             return EINVAL;
@@ -158,13 +219,15 @@ static int start_task(struct state *state, struct record *record, pip_spawn_prog
                             &attr);
     if (id < 0) {
         pip_err_mesg("%s", message[0] ? message : strerror(-id));
-        return id == -ENOEXEC ? why_not(program->prog) : id == -ENOSYS ? ENOEXEC : -id;
+        return id == -ENOEXEC  ? unsuitable_program_error(program->prog)
+               : id == -ENOSYS ? ENOEXEC
+                               : -id;
     }
     atomic_store(&record->id, id);
     return 0;
 }
 
-static int find_free(struct state *state, int pipid, struct record **found)
+static int find_free_record(struct state *state, int pipid, struct record **found)
 {
     int first = pipid == PIP_PIPID_ANY ? 0 : pipid;
     int last = pipid == PIP_PIPID_ANY ? state->ntasks - 1 : pipid;
@@ -179,7 +242,7 @@ static int find_free(struct state *state, int pipid, struct record **found)
     return pipid == PIP_PIPID_ANY ? EAGAIN : EBUSY;
 }
 
-/* Clears what imports, queries of other tasks and the last task of that PiP id left. */
+/* Clears the record of an earlier task with that PiP id. */
 static void prepare_record(struct record *record, const pip_spawn_program_t *program, uint32_t opts,
                            const pip_spawn_hook_t *hook)
 {
@@ -200,7 +263,7 @@ static int spawn_locked(pip_spawn_program_t *program, uint32_t coreno, uint32_t 
 {
     struct state *state = state_mine();
     struct record *record = NULL;
-    int result = find_free(state, *pipid, &record);
+    int result = find_free_record(state, *pipid, &record);
     if (result)
         return result;
     prepare_record(record, program, opts, hook);

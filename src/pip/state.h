@@ -1,16 +1,15 @@
-/* src/pip/state.h: what a PiP root and its tasks share.
+/* src/pip/state.h: the state that a PiP root and its tasks share, and this library's internals.
  *
  * The state lies in the root's memory. The root exports its address under STATE_EXPORT; a task gets
- * the address of its own record from its spawner, and accepts it when it lies in the state that
- * the spawner exports. Only the root writes records, except where noted; its threads
- * exclude one another by root_lock.
+ * the address of its own record from its spawner, and accepts it if it lies in the state that the
+ * spawner exports. Only the root writes records, except where noted. Its threads take root_lock.
  *
- * States of a record (always the root):
+ * States of a record. The root makes all transitions:
  *
- *   FREE -> STARTING  pip_task_spawn, before the program is started
- *   STARTING -> ALIVE the program was entered; `id` is stored before
- *   STARTING -> FREE  it could not be started
- *   ALIVE -> FREE     the task was waited for; `id` stays: what is imported from it is cancelled
+ *   FREE -> STARTING   pip_task_spawn, before it starts the program
+ *   STARTING -> ALIVE  the program was entered; `id` is stored before
+ *   STARTING -> FREE   the program could not be started
+ *   ALIVE -> FREE      pip_wait has collected the status; `id` stays, so that imports are cancelled
  */
 #ifndef ONESPACE_PIP_STATE_H
 #define ONESPACE_PIP_STATE_H
@@ -30,14 +29,14 @@ enum record_state { RECORD_FREE, RECORD_STARTING, RECORD_ALIVE };
 
 struct record {
     _Atomic uint32_t state; /* enum record_state */
-    _Atomic int32_t id;     /* onespace's; 0: the PiP id was never used (and the plain root's) */
+    _Atomic int32_t id; /* onespace's; 0: the PiP id was never used, or a root that is no task */
     _Atomic(void *) export; /* pip_export; the member itself: NULL -> address, once */
     _Atomic(void *) aux;    /* the root before the start, then the member itself */
-    /* Blocks of the member's that others gave to pip_free, linked through their first word: others
-     * push, the member takes all. */
+    /* Blocks of this member that others passed to pip_free, linked through their first word. Others
+     * push, the member pops all. */
     _Atomic(void *) returned;
     int pipid;
-    /* For the root alone. */
+    /* Only the root reads and writes these. */
     int held; /* the id of the ended task whose memory is kept, or 0 */
     pip_spawnhook_t after;
     void *hookarg;
@@ -48,14 +47,14 @@ struct state {
     struct shared_header header; /* size: without records */
     int ntasks, mode, quiet;
     void *root_export;
-    /* Futex: the root bumps it (release) when a record's state changes; who waits for a task to be
-     * spawned loads it (acquire) before looking at the record. */
+    /* Futex: the root bumps it (release) when a record's state changes. A thread that waits for a
+     * spawn loads it (acquire) before the record. */
     _Atomic uint32_t changes;
     pip_mutex_t universal;
     struct record records[]; /* ntasks tasks, then the root */
 };
 
-/* What a program of this version writes at the beginning. */
+/* The header that this version writes. */
 struct shared_header state_header(void);
 
 /* The caller's state and record, or NULL: not initialised, after pip_fin, or in a forked child. */
@@ -67,14 +66,14 @@ static inline struct record *state_root(struct state *state)
 }
 int state_is_root(void); /* of an initialised library */
 
-/* By pip_init in a task: 0, EPERM when no PiP root spawned the caller, ELIBSCN. */
+/* Attaches a task to its root: 0, EPERM if no PiP root spawned the caller, or ELIBSCN. */
 int state_attach(void);
-/* By pip_init and pip_fin in the root; NULL: not any more. */
+/* Sets the root's state; NULL: after pip_fin. */
 void state_set_root(struct state *state);
-/* By pip_fin in a task. */
+/* Detaches a task from its root (pip_fin). */
 void state_detach(void);
 
-/* The record of a PiP id as the caller names it: 0, EPERM, EINVAL or ERANGE. */
+/* Finds the record of a PiP id, or of PIP_PIPID_MYSELF or _ROOT: 0, EPERM, EINVAL or ERANGE. */
 int state_find(int pipid, struct record **record);
 /* The same if that member is alive, else ESRCH. */
 int state_find_alive(int pipid, struct record **record);
@@ -84,17 +83,14 @@ int state_is_alive(const struct record *record);
 
 extern pthread_mutex_t root_lock;
 
-/* spawn.c: the CPUs that the root may use, for core numbers. */
-void spawn_note_cpus(void);
-/* export.c: releases the memory of all members that the caller imported from. */
+/* Determines the CPUs that core numbers refer to (spawn.c). */
+void spawn_find_usable_cpus(void);
+/* Releases the memory of all members that the caller imported from (export.c). */
 void export_release_all(void);
-/* modes.c: the mode that opts and the environment agree on: 0, EINVAL or EPERM. */
-int mode_choose(int opts, int *mode);
 const char *mode_name(int mode);
-char mode_sign(int mode); /* for names in ps */
-/* debug.c: handlers for PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH, if the environment asks. */
-void debug_prepare(void);
-/* start_stop.c: stops the new task, if PIP_STOP_ON_START names it; called by that task. */
-void stop_on_start(const char *wanted, int pipid, const char *program);
+char mode_sign(int mode); /* the character after R or the PiP id in thread names */
+/* Installs the handlers of PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH, if one is set
+ * (messages.c). */
+void debug_install_handlers(void);
 
 #endif

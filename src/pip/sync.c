@@ -1,4 +1,5 @@
-/* src/pip/sync.c: yield, barrier and mutex. Futexes are private: all members share their keys. */
+/* src/pip/sync.c: yield, barrier, mutex and the global locks. Futexes are private: tasks share one
+ * address space, so they share the keys. */
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -6,7 +7,7 @@
 #include "base/futex.h"
 #include "state.h"
 
-enum { SPINS = 1000, SLICE_MS = 100 };
+enum { SPINS = 1000, OWNER_CHECK_MS = 100 };
 
 int pip_yield(int flag)
 {
@@ -38,8 +39,8 @@ int pip_barrier_wait(pip_barrier_t *barrp)
     if (!barrp || barrp->count_init <= 0)
         return EINVAL;
     int sense = barrp->gsense; /* cannot flip before the caller has arrived */
-    /* Each arrival releases what its thread wrote; the last one acquires all of it, and hands it on
-     * by the release of gsense, which those that wait acquire. */
+    /* Each arrival releases its thread's writes. The last arrival acquires all of them and releases
+     * them by storing gsense, which the waiters acquire. */
     if (__atomic_sub_fetch(&barrp->count, 1, __ATOMIC_ACQ_REL) == 0) {
         barrp->count = (uint32_t)barrp->count_init; /* no arrival before gsense flips */
         __atomic_store_n(&barrp->gsense, !sense, __ATOMIC_RELEASE);
@@ -65,14 +66,14 @@ int pip_barrier_fin(pip_barrier_t *barrp)
 /* ---- Mutex ----
  *
  * word: 0 free, else the owner's thread id, with WAITERS when a thread may sleep. Locking and
- * unlocking change it by compare-and-swap, with acquire and release. An owner may die: a waiter
- * periodically checks whether that thread id still exists, and takes the mutex over if not. A
- * thread id that was reused meanwhile only delays that. */
+ * unlocking change it by compare-and-swap, with acquire and release. An owner may die: waiters
+ * periodically check that its thread id still exists, and one takes over the mutex if not. A reused
+ * thread id only delays this. */
 
 #define WAITERS 0x80000000u
 #define OWNER   0x3fffffffu
 
-static int change(pip_mutex_t *mutex, uint32_t from, uint32_t to)
+static int change_word(pip_mutex_t *mutex, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(&mutex->word, &from, to, 0, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED);
@@ -88,18 +89,18 @@ int pip_mutex_init(pip_mutex_t *mutex)
     return 0;
 }
 
-/* Sleeps while `seen` holds the mutex: 1 when that owner is gone and the caller now owns the mutex.
- */
+/* Sleeps while `seen` holds the mutex. Returns 1 if that owner has died and the caller has taken
+ * over the mutex. */
 static int await_owner(pip_mutex_t *mutex, uint32_t seen, uint32_t me)
 {
-    if (!(seen & WAITERS) && !change(mutex, seen, seen | WAITERS))
+    if (!(seen & WAITERS) && !change_word(mutex, seen, seen | WAITERS))
         return 0;
     seen |= WAITERS;
-    if (futex_wait((const void *)(uintptr_t)&mutex->word, seen, futex_deadline(SLICE_MS)) !=
+    if (futex_wait((const void *)(uintptr_t)&mutex->word, seen, futex_deadline(OWNER_CHECK_MS)) !=
         -ETIMEDOUT)
         return 0;
     return syscall(SYS_tkill, seen & OWNER, 0) != 0 && errno == ESRCH &&
-           change(mutex, seen, me | WAITERS);
+           change_word(mutex, seen, me | WAITERS);
 }
 
 int pip_mutex_lock(pip_mutex_t *mutex)
@@ -114,12 +115,12 @@ int pip_mutex_lock(pip_mutex_t *mutex)
         if ((seen & OWNER) == me)
             return EDEADLK;
         if (seen == 0) {
-            if (change(mutex, 0, me | waiters))
+            if (change_word(mutex, 0, me | waiters))
                 return 0;
         } else if (!spin_pause(&spin, SPINS)) {
             if (await_owner(mutex, seen, me))
                 return EOWNERDEAD;
-            waiters = WAITERS; /* others may sleep, too, and were not woken */
+            waiters = WAITERS; /* other threads may still sleep */
         }
     }
 }
@@ -144,4 +145,28 @@ int pip_mutex_fin(pip_mutex_t *mutex)
     if (!mutex)
         return EINVAL;
     return __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) ? EBUSY : 0;
+}
+
+/* ---- Global locks: the libc needs none here ---- */
+
+void pip_libc_lock(void)
+{
+}
+
+void pip_libc_unlock(void)
+{
+}
+
+void pip_universal_lock(void)
+{
+    struct state *state = state_mine();
+    if (state)
+        (void)pip_mutex_lock(&state->universal);
+}
+
+void pip_universal_unlock(void)
+{
+    struct state *state = state_mine();
+    if (state)
+        (void)pip_mutex_unlock(&state->universal);
 }

@@ -1,169 +1,433 @@
 /* src/remote_call/call.c: call a function in another member's context.
  *
- * In order: take a lender of the callee, which holds its memory (remote_call/remote_call.h), or the
- * context of its that waits in this thread, which a lender of another call holds; announce the call
- * to that context; switch. All in the name of the member whose kernel thread this is: it lives as
- * long as the thread runs, while the member whose function makes the call may end meanwhile. */
+ * A call finds the callee's context: the one that waits further up in this thread, if the callee is
+ * among the callers, else a donor (remote_call.h), which holds the callee's memory. It announces
+ * the call to that context and switches to it (arch/remote_call.h).
+ *
+ * All resources are taken in the name of the member that owns the kernel thread: it lives as long
+ * as the thread runs, while the member whose function makes the call may end during the call. */
 #include "onespace/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/futex.h"
 #include "base/raw.h"
-#include "remote_call/context.h"
+#include "remote_call/remote_call.h"
 #include "space/member.h"
 
-static_assert(CALL_LENDERS == ONESPACE_CALL_LENDERS, "as documented");
+static_assert(CALL_DONORS == ONESPACE_CALL_LENDERS, "as documented");
 
 enum {
-    RED_ZONE = 256,  /* below the stack pointer of a context that waits */
-    WAIT_MS = 10000, /* for a lender that is to be made */
-    SLICE_MS = 2,    /* of that wait: a lender that is given back wakes nobody */
+    RED_ZONE_BYTES = 256,     /* below the stack pointer of a waiting context */
+    DONOR_TIMEOUT_MS = 10000, /* until a donor is idle, or the callee serves */
+    POLL_MS = 2,              /* releasing a donor wakes no waiter, so waiters poll */
+    CHECKED_FUNCTIONS = 256,
 };
 
-/* The two sides of a call. */
+/* ---- Messages, and each thread's state ---- */
+
+static _Thread_local char message[384];
+
+int call_fail(int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof(message), format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+const char *onespace_call_message(void)
+{
+    return message;
+}
+
+/* initial-exec: a call reads it several times, and must find it at a fixed distance from the thread
+ * pointer. It fits into the static TLS that glibc reserves for libraries opened later. */
+static _Thread_local struct call_thread this_thread __attribute__((tls_model("initial-exec")));
+
+struct call_thread *call_thread(void)
+{
+    return &this_thread;
+}
+
+/* ---- The table of donors ---- */
+
+/* Checks that the table has this version's layout. The first member to map the table writes its
+ * header. */
+static int check_table_version(struct space *space)
+{
+    struct shared_header *header = &call_table()->header;
+    struct shared_header own = shared_header_of(CALL_MAGIC, sizeof(struct call_table));
+    if (shared_header_claim(header, &own))
+        return 0;
+    shared_header_report("table of donors", header, space->library, &own,
+                         "this program's libonespace");
+    return call_fail(-EPROTO, "the space's calls are of another version of onespace: install one "
+                              "version for all programs");
+}
+
+int call_table_map(struct space *space)
+{
+    /* Acquire, pairs with the release below. */
+    if (atomic_load_explicit(&space->calls, memory_order_acquire))
+        return check_table_version(space);
+    long result = raw(__NR_mmap, LAYOUT_CALLS, sizeof(struct call_table), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw_failed(result) && result != -EEXIST)
+        return call_fail(-ENOMEM, "the space has no memory for calls: %s: see docs/memory.md",
+                         strerror((int)-result));
+    /* Release: a thread that sees the flag can read the table, which is all zero. */
+    atomic_store_explicit(&space->calls, 1, memory_order_release);
+    return check_table_version(space);
+}
+
+/* ---- Is the address a function of the callee? ----
+ *
+ * The check reads /proc/self/maps, so its results are cached by function and member. A space never
+ * reuses ids, so a cached result stays true unless the callee closes a library. Calling a function
+ * of a closed library is an error, as it is within one program. */
+
+/* One thread at a time writes an entry, in the order id 0, function, id. Readers read id, function,
+ * id, so they never accept a half-written pair. All accesses are sequentially consistent. */
+static struct {
+    _Atomic uintptr_t function;
+    _Atomic int32_t id_plus_1;
+} checked[CHECKED_FUNCTIONS];
+static _Atomic uint64_t checked_space; /* created_ns of the space that the entries belong to */
+
+static unsigned checked_index(int id, uintptr_t function)
+{
+    return (unsigned)((function >> 4) + (function >> 12) + (unsigned)id) % CHECKED_FUNCTIONS;
+}
+
+static int checked_contains(int id, uintptr_t function)
+{
+    unsigned index = checked_index(id, function);
+    return atomic_load(&checked[index].id_plus_1) == id + 1 &&
+           atomic_load(&checked[index].function) == function &&
+           atomic_load(&checked[index].id_plus_1) == id + 1;
+}
+
+static void checked_insert(int id, uintptr_t function)
+{
+    static atomic_flag is_busy = ATOMIC_FLAG_INIT;
+    unsigned index = checked_index(id, function);
+    if (atomic_flag_test_and_set(&is_busy))
+        return; /* the next call repeats the check */
+    atomic_store(&checked[index].id_plus_1, 0);
+    atomic_store(&checked[index].function, function);
+    atomic_store(&checked[index].id_plus_1, id + 1);
+    atomic_flag_clear(&is_busy);
+}
+
+/* Returns whether the address is mapped executable; 1 if /proc cannot be read. The file is opened
+ * by a raw system call, because the libc's open shows a task only its own mappings. */
+static int is_executable(uintptr_t address)
+{
+    long fd = raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    FILE *maps = fd < 0 ? NULL : fdopen((int)fd, "r");
+    unsigned long start, end;
+    char execute;
+    int found = 0;
+    if (!maps)
+        return 1;
+    while (!found && fscanf(maps, "%lx-%lx %*c%*c%c%*[^\n]", &start, &end, &execute) == 3)
+        if (address >= start && address < end)
+            found = execute == 'x' ? 1 : -1;
+    fclose(maps);
+    return found == 1;
+}
+
+static int check_function(struct space *space, const struct space_slot *slot, int id,
+                          uintptr_t function)
+{
+    if (atomic_load_explicit(&checked_space, memory_order_acquire) == space->created_ns) {
+        if (checked_contains(id, function))
+            return 0;
+    } else { /* this root has ended a space and created another one */
+        for (unsigned i = 0; i < CHECKED_FUNCTIONS; i++)
+            atomic_store(&checked[i].id_plus_1, 0);
+        atomic_store(&checked_space, space->created_ns);
+    }
+    /* Without interposition a task's memory is not in its range. */
+    int owner = slot->flags & ONESPACE_SPAWN_NO_INTERPOSE ? id : onespace_owner((void *)function);
+    if (owner != id)
+        return call_fail(-EINVAL,
+                         "%#lx is no function of member %d: it is not in its memory; take its "
+                         "address from onespace_lookup",
+                         (unsigned long)function, id);
+    if (!is_executable(function))
+        return call_fail(-EINVAL,
+                         "%#lx is no function of member %d: the memory there is not executable; "
+                         "take the address of a function from onespace_lookup",
+                         (unsigned long)function, id);
+    checked_insert(id, function);
+    return 0;
+}
+
+/* ---- The two sides of a call ---- */
+
 struct sides {
     struct space *space;
     struct call_thread *thread;
     struct space_slot *self, *callee;
-    struct space_slot *native;  /* the member whose kernel thread this is */
-    struct call_member *member; /* the callee's lenders */
+    struct space_slot *native;  /* the member that owns the kernel thread */
+    struct call_member *member; /* the callee's donors */
     int32_t id;                 /* the callee's */
     int32_t tid;
-    int blocks;        /* signals must be blocked during the call */
-    uintptr_t pointer; /* of the kernel thread's own program */
+    int blocks_signals; /* during the call */
+    uintptr_t pointer;  /* thread pointer in the kernel thread's own program */
 };
 
-/* ---- Calls that were abandoned by a jump ---- */
-
-static int is_in_chain(const struct call_frame *at, const struct call_lender *lender)
+static void find_native(struct sides *sides)
 {
-    for (; at; at = at->prev)
-        if (at->lender == lender)
+    struct call_thread *thread = sides->thread;
+    if (thread->donor) {
+        uint64_t word = atomic_load(&thread->donor->state);
+        sides->native = &sides->space->slots[donor_borrower_slot(word)];
+        sides->tid = donor_borrower_thread(word);
+        sides->pointer = thread->donor->borrower_pointer;
+        return;
+    }
+    if (!thread->id)
+        thread->id = raw(__NR_gettid);
+    sides->native = sides->self;
+    sides->tid = thread->id;
+    sides->pointer = arch_thread_pointer();
+}
+
+/* Returns the call for which a context of the callee waits in this thread, or NULL. */
+static struct call_frame *find_waiting(const struct sides *sides)
+{
+    struct call_frame *frame = sides->thread->current;
+    while (frame && frame->caller != sides->id)
+        frame = frame->prev;
+    return frame;
+}
+
+static int is_serving(const struct sides *sides)
+{
+    /* Acquire, pairs with the releases of the thread that mapped the table and of the server. */
+    return atomic_load_explicit(&sides->space->calls, memory_order_acquire) &&
+           atomic_load_explicit(&sides->member->owner, memory_order_acquire) ==
+               (uint32_t)sides->id + 1;
+}
+
+/* A task that was started with ONESPACE_SPAWN_CALLS may not have reached its main yet. Its agent
+ * clears the flag if the task cannot serve. */
+static int await_service(const struct sides *sides)
+{
+    uint64_t deadline = futex_deadline(DONOR_TIMEOUT_MS);
+    const volatile uint32_t *flags = &sides->callee->flags;
+    while (!is_serving(sides) && (*flags & ONESPACE_SPAWN_CALLS) && futex_now_ns() < deadline &&
+           slot_is_alive(space_state(sides->callee)) &&
+           slot_find(sides->space, sides->id) == sides->callee)
+        futex_wait(&sides->callee->ended, 0, futex_deadline(POLL_MS));
+    return is_serving(sides);
+}
+
+static int check_sides(struct sides *sides)
+{
+    struct call_thread *thread = sides->thread;
+    if (space_is_thread(sides->self) || space_is_thread(sides->callee))
+        return call_fail(-ENOTSUP,
+                         "member %d is in thread mode, which takes no part in calls: start it "
+                         "without ONESPACE_SPAWN_THREAD",
+                         space_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
+    if (!slot_is_alive(space_state(sides->callee)))
+        return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    if (is_serving(sides) || (thread->current && find_waiting(sides)) || await_service(sides))
+        return 0;
+    if (!slot_is_alive(space_state(sides->callee)))
+        return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    return call_fail(-ENOTSUP,
+                     "member %d does not serve calls: let it call onespace_call_serve, or start "
+                     "it with ONESPACE_SPAWN_CALLS; static programs cannot",
+                     sides->id);
+}
+
+/* ---- Calls that a jump has abandoned ---- */
+
+static int is_in_chain(const struct call_frame *frame, const struct call_donor *donor)
+{
+    for (; frame; frame = frame->prev)
+        if (frame->donor == donor)
             return 1;
     return 0;
 }
 
-/* Gives up a lender that an earlier call of this thread has taken. */
-static void abandon(const struct sides *sides, struct call_lender *lender)
+/* Discards a donor that an earlier call of this thread has taken. */
+static void discard_lost_donor(const struct sides *sides, struct call_donor *donor)
 {
-    call_give_up(lender, LENDER_LOST);
+    donor_discard(donor, DONOR_LOST);
     reaper_recheck(sides->space);
 }
 
-/* A jump has left a call back into this context, whose frames lay below those of now. The frames
- * above the innermost one of the context that is left are in memory that may be used otherwise now.
- */
+/* Discards the donors of calls back into this context that a jump has abandoned. The frames of such
+ * calls lie below the current frame. Only the innermost frame of the abandoned context is still
+ * valid: the memory of the others may have been reused. */
 static void drop_abandoned_calls_back(const struct sides *sides, uintptr_t stack)
 {
     struct call_thread *thread = sides->thread;
-    while (thread->current && !thread->lender && stack > thread->current->arch.stack) {
+    while (thread->current && !thread->donor && stack > thread->current->arch.stack) {
         struct call_frame *outer = thread->current->outer, *frame = thread->current;
-        uint32_t least = outer ? outer->depth + 2 : 2;
-        while (frame && frame->depth >= least && frame->caller_lender) {
-            /* First: the frame lies in memory that the lender holds. */
-            struct call_lender *lender = frame->caller_lender;
-            frame = frame->depth > least ? frame->prev : NULL;
-            abandon(sides, lender);
+        uint32_t min_depth = outer ? outer->depth + 2 : 2;
+        while (frame && frame->depth >= min_depth && frame->caller_donor) {
+            /* Read the frame first: it lies in memory that the donor holds. */
+            struct call_donor *donor = frame->caller_donor;
+            frame = frame->depth > min_depth ? frame->prev : NULL;
+            discard_lost_donor(sides, donor);
         }
         thread->current = outer;
     }
 }
 
-/* ---- Taking a lender ---- */
+/* ---- Taking and releasing a donor ---- */
 
-static uint64_t lent_to(const struct sides *sides)
+static uint64_t lent_word(const struct sides *sides)
 {
-    return LENDER_LENT | (uint64_t)slot_index(sides->space, sides->native) << LENDER_SLOT_SHIFT |
-           (uint64_t)(uint32_t)sides->tid << LENDER_THREAD_SHIFT;
+    return DONOR_LENT | (uint64_t)slot_index(sides->space, sides->native) << DONOR_SLOT_SHIFT |
+           (uint64_t)(uint32_t)sides->tid << DONOR_THREAD_SHIFT;
 }
 
-static struct call_lender *try_lender(const struct sides *sides, unsigned index)
+/* Takes the donor if it is idle. Discards it if an abandoned call of this thread has it. */
+static struct call_donor *donor_try_take(const struct sides *sides, unsigned index)
 {
-    struct call_lender *lender = &sides->member->lenders[index];
-    uint64_t idle = LENDER_IDLE, lent = lent_to(sides);
-    if (atomic_compare_exchange_strong(&lender->state, &idle, lent)) {
+    struct call_donor *donor = &sides->member->donors[index];
+    uint64_t word = DONOR_IDLE, lent = lent_word(sides);
+    if (atomic_compare_exchange_strong(&donor->state, &word, lent)) {
         sides->thread->hint = index;
-        lender->own = sides->pointer;
-        return lender;
+        donor->borrower_pointer = sides->pointer;
+        return donor;
     }
-    if (idle == lent && !is_in_chain(sides->thread->current, lender))
-        abandon(sides, lender);
+    if (word == lent && !is_in_chain(sides->thread->current, donor))
+        discard_lost_donor(sides, donor);
     return NULL;
 }
 
-static struct call_lender *find_lender(const struct sides *sides, int *is_full)
+static struct call_donor *donor_take_idle(const struct sides *sides, int *all_lent)
 {
-    *is_full = 1;
-    for (unsigned i = 0; i < CALL_LENDERS; i++) {
-        unsigned at = (sides->thread->hint + i) % CALL_LENDERS;
-        struct call_lender *lender = try_lender(sides, at);
-        if (lender)
-            return lender;
-        *is_full &= call_kind(atomic_load(&sides->member->lenders[at].state)) == LENDER_LENT;
+    *all_lent = 1;
+    for (unsigned i = 0; i < CALL_DONORS; i++) {
+        unsigned index = (sides->thread->hint + i) % CALL_DONORS;
+        struct call_donor *donor = donor_try_take(sides, index);
+        if (donor)
+            return donor;
+        *all_lent &= donor_state_of(atomic_load(&sides->member->donors[index].state)) == DONOR_LENT;
     }
     return NULL;
 }
 
-/* Why there is none, while none can be expected; 0: one is being made. */
-static int refuse_to_wait(const struct sides *sides, int is_full)
+/* Returns 0 if a donor will become idle, else the error. */
+static int check_donor_expected(const struct sides *sides, int all_lent)
 {
     if (atomic_load(&sides->member->gone) || !slot_is_alive(space_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-    if (is_full)
-        return call_fail(-EAGAIN,
-                         "%d calls into member %d are under way, and there can be no more at the "
-                         "same time",
-                         CALL_LENDERS, sides->id);
+    if (all_lent)
+        return call_fail(-EAGAIN, "all %d donor threads of member %d are in calls: retry later",
+                         CALL_DONORS, sides->id);
     uint32_t error = atomic_exchange(&sides->member->failed, 0);
     if (error)
         return call_fail(-EAGAIN,
-                         "member %d can make no further thread that lends itself to calls: %s: "
-                         "raise the limit of processes (ulimit -u)",
+                         "member %d cannot create another donor thread for calls: %s: raise the "
+                         "limit of processes (ulimit -u)",
                          sides->id, strerror((int)error));
     return 0;
 }
 
-/* NULL: *failed is the error. */
-static struct call_lender *await_lender(const struct sides *sides, int *failed)
+/* Returns NULL with *failed set on failure. */
+static struct call_donor *donor_await(const struct sides *sides, int *failed)
 {
     struct call_member *member = sides->member;
     uint64_t deadline = 0;
     for (;;) {
-        int is_full;
-        uint32_t seen = atomic_load_explicit(&member->ready, memory_order_acquire);
-        struct call_lender *lender = find_lender(sides, &is_full);
-        if (lender)
-            return lender;
-        deadline = deadline ? deadline : futex_deadline(WAIT_MS);
-        *failed = refuse_to_wait(sides, is_full);
+        int all_lent;
+        uint32_t ready = atomic_load_explicit(&member->ready, memory_order_acquire);
+        struct call_donor *donor = donor_take_idle(sides, &all_lent);
+        if (donor)
+            return donor;
+        deadline = deadline ? deadline : futex_deadline(DONOR_TIMEOUT_MS);
+        *failed = check_donor_expected(sides, all_lent);
         if (!*failed && futex_now_ns() >= deadline)
             *failed = call_fail(-EAGAIN,
-                                "member %d makes no further thread that lends itself to calls: is "
-                                "it stopped?",
+                                "member %d creates no further donor thread for calls: is it "
+                                "stopped?",
                                 sides->id);
         if (*failed)
             return NULL;
         futex_bump(&member->wanted);
-        futex_wait(&member->ready, seen, futex_deadline(SLICE_MS));
+        futex_wait(&member->ready, ready, futex_deadline(POLL_MS));
+    }
+}
+
+/* Returns whether the donor just taken belongs to the callee, and the callee lives. `gone` is read
+ * first: see remote_call.h. */
+static int is_callees_donor(const struct sides *sides)
+{
+    return !atomic_load(&sides->member->gone) &&
+           atomic_load(&sides->member->owner) == (uint32_t)sides->id + 1;
+}
+
+/* Releases a donor without a call. The next member in the slot may have reset it meanwhile. */
+static void donor_release_unused(const struct sides *sides, struct call_donor *donor)
+{
+    uint64_t lent = lent_word(sides);
+    atomic_compare_exchange_strong(&donor->state, &lent, DONOR_IDLE);
+    futex_bump(&sides->member->ready); /* for callers that found no idle donor meanwhile */
+    reaper_recheck(sides->space);
+}
+
+/* Returns NULL with *failed set on failure. */
+static struct call_donor *donor_take(const struct sides *sides, int *failed)
+{
+    struct call_donor *donor = donor_await(sides, failed);
+    if (!donor || is_callees_donor(sides))
+        return donor;
+    donor_release_unused(sides, donor);
+    *failed = call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
+    return NULL;
+}
+
+/* Returns the donor of the thread's last call if this call has the same callee and function and
+ * needs no check; NULL: take the full path. */
+static struct call_donor *donor_take_again(struct sides *sides, uintptr_t function)
+{
+    struct call_thread *thread = sides->thread;
+    if (thread->checked_function != function || thread->checked_id != sides->id ||
+        thread->checked_in != sides->space->created_ns || thread->current)
+        return NULL;
+    find_native(sides);
+    struct call_donor *donor = donor_try_take(sides, thread->hint);
+    if (!donor || is_callees_donor(sides))
+        return donor;
+    donor_release_unused(sides, donor);
+    return NULL;
+}
+
+/* Releases the donor after a call: the last use of the callee's memory. */
+static void donor_release(const struct sides *sides, struct call_frame *frame)
+{
+    if (frame->ended_thread)
+        donor_discard(frame->donor, DONOR_RETIRED);
+    else /* Release: the next borrower sees the context as this call left it. */
+        atomic_store_explicit(&frame->donor->state, DONOR_IDLE, memory_order_release);
+    if (atomic_load_explicit(&sides->member->gone, memory_order_relaxed)) {
+        atomic_thread_fence(memory_order_seq_cst);
+        reaper_recheck(sides->space);
     }
 }
 
 /* ---- The call ---- */
 
-/* The call that a context of the callee's waits for in this thread, or NULL. */
-static struct call_frame *find_waiting(const struct sides *sides)
-{
-    struct call_frame *at = sides->thread->current;
-    while (at && at->caller != sides->id)
-        at = at->prev;
-    return at;
-}
-
-static void fill(struct call_frame *frame, const struct sides *sides, uintptr_t function,
-                 const intptr_t *arguments)
+static void fill_frame(struct call_frame *frame, const struct sides *sides, uintptr_t function,
+                       const intptr_t *arguments)
 {
     struct call_thread *thread = sides->thread;
     frame->arch.own_pointer = arch_thread_pointer();
@@ -172,7 +436,7 @@ static void fill(struct call_frame *frame, const struct sides *sides, uintptr_t 
     frame->arch.leave = arch_remote_call_leave;
     frame->arch.armed = 0;
     frame->prev = thread->current;
-    frame->caller_lender = thread->lender;
+    frame->caller_donor = thread->donor;
     frame->caller_current = &thread->current;
     frame->caller_boundary = (uintptr_t)arch_remote_call_boundary;
     frame->caller = atomic_load_explicit(&sides->self->id, memory_order_relaxed);
@@ -183,53 +447,31 @@ static void fill(struct call_frame *frame, const struct sides *sides, uintptr_t 
     frame->detail[0] = 0;
 }
 
-static const uint32_t never = 0;
+static const uint32_t never_gone = 0;
 
-static void enter_waiting(struct call_frame *frame, const struct call_frame *waiting)
+static void target_waiting_context(struct call_frame *frame, const struct call_frame *waiting)
 {
-    const struct call_lender *lender = waiting->caller_lender;
-    frame->arch.gone = lender ? (const uint32_t *)&call_member_of(lender)->gone : &never;
-    frame->lender = waiting->caller_lender;
+    const struct call_donor *donor = waiting->caller_donor;
+    frame->arch.gone = donor ? (const uint32_t *)&donor_member(donor)->gone : &never_gone;
+    frame->donor = waiting->caller_donor;
     frame->arch.pointer = waiting->arch.own_pointer;
-    frame->arch.stack = (waiting->arch.own_stack - RED_ZONE) & -(uintptr_t)16;
+    frame->arch.stack = (waiting->arch.own_stack - RED_ZONE_BYTES) & -(uintptr_t)16;
     frame->arch.boundary = waiting->caller_boundary;
     frame->callee_current = waiting->caller_current;
 }
 
-static void enter_lender(struct call_frame *frame, struct call_lender *lender,
+static void target_donor(struct call_frame *frame, struct call_donor *donor,
                          const struct call_member *member)
 {
-    frame->lender = lender;
+    frame->donor = donor;
     frame->arch.gone = (const uint32_t *)&member->gone;
-    frame->arch.pointer = lender->pointer;
-    frame->arch.stack = lender->stack;
-    frame->arch.boundary = lender->boundary;
-    frame->callee_current = (struct call_frame **)lender->current;
+    frame->arch.pointer = donor->pointer;
+    frame->arch.stack = donor->stack;
+    frame->arch.boundary = donor->boundary;
+    frame->callee_current = (struct call_frame **)donor->current;
 }
 
-/* The last use of the callee's memory. */
-static void give_back(const struct sides *sides, struct call_frame *frame)
-{
-    if (frame->ended_thread)
-        call_give_up(frame->lender, LENDER_RETIRED);
-    else /* Release: the next borrower sees the context as this call left it. */
-        atomic_store_explicit(&frame->lender->state, LENDER_IDLE, memory_order_release);
-    if (atomic_load_explicit(&sides->member->gone, memory_order_relaxed)) {
-        atomic_thread_fence(memory_order_seq_cst);
-        reaper_recheck(sides->space);
-    }
-}
-
-/* A lender that was taken for nothing. By then it may have been cleared for another member. */
-static void give_back_unused(const struct sides *sides, struct call_lender *lender)
-{
-    uint64_t lent = lent_to(sides);
-    atomic_compare_exchange_strong(&lender->state, &lent, LENDER_IDLE);
-    futex_bump(&sides->member->ready); /* for who has found none meanwhile */
-    reaper_recheck(sides->space);
-}
-
-static int explain(const struct call_frame *frame, long status)
+static int fail_call(const struct call_frame *frame, long status)
 {
     if (status == -EOWNERDEAD)
         return call_fail(-EOWNERDEAD, "member %d has ended during the call", frame->callee);
@@ -244,169 +486,89 @@ static int explain(const struct call_frame *frame, long status)
                      frame->callee, frame->detail);
 }
 
-/* Whether the lender that was just taken is the callee's, who lives: `gone` first (calls.h). */
-static int is_the_callees(const struct sides *sides)
-{
-    return !atomic_load(&sides->member->gone) &&
-           atomic_load(&sides->member->owner) == (uint32_t)sides->id + 1;
-}
-
-/* NULL: *failed is the error. */
-static struct call_lender *take_lender(const struct sides *sides, int *failed)
-{
-    struct call_lender *lender = await_lender(sides, failed);
-    if (!lender || is_the_callees(sides))
-        return lender;
-    give_back_unused(sides, lender);
-    *failed = call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-    return NULL;
-}
-
-/* The context that this call came back to may be one of a member that has ended meanwhile: then the
- * call that it runs ends, too. */
-static void leave_ended_context(struct call_thread *thread)
-{
-    if (thread->lender && atomic_load(&call_member_of(thread->lender)->gone))
-        thread->current->arch.leave(&thread->current->arch, -EOWNERDEAD);
-}
-
-static long switch_to(struct call_frame *frame, const struct sides *sides)
+static long switch_context(struct call_frame *frame, const struct sides *sides)
 {
     uint64_t mask = 0;
-    if (sides->blocks)
+    if (sides->blocks_signals)
         mask = signals_set_mask(~signal_bit(CALL_SIGNAL));
     frame->outer = *frame->callee_current;
     *frame->callee_current = frame;
     long status = arch_remote_call_switch(&frame->arch);
     *frame->callee_current = frame->outer;
-    if (sides->blocks)
+    if (sides->blocks_signals)
         signals_set_mask(mask);
     return status;
 }
 
-/* arch_may_set_thread_pointer, which asks libc, once. */
-static int may_set_pointer(void)
+/* Caches arch_may_set_thread_pointer, which asks the libc. */
+static int may_set_thread_pointer(void)
 {
-    /* Any thread of the program writes and reads it; all write the same value, so it orders
-     * nothing. -1: not known yet. */
-    static _Atomic int known = -1;
-    int may = atomic_load_explicit(&known, memory_order_relaxed);
+    /* -1: not known yet. All threads write the same value, so it orders nothing. */
+    static _Atomic int cached = -1;
+    int may = atomic_load_explicit(&cached, memory_order_relaxed);
     if (may < 0) {
         may = arch_may_set_thread_pointer();
-        atomic_store_explicit(&known, may, memory_order_relaxed);
+        atomic_store_explicit(&cached, may, memory_order_relaxed);
     }
     return may;
 }
 
-/* Precondition: the lender is taken, or the callee waits in this thread. */
-static int call_taken(const struct sides *sides, struct call_lender *lender,
-                      const struct call_frame *waiting, uintptr_t function,
-                      const intptr_t *arguments, intptr_t *result)
+/* Calls the function in the donor's context, or in the waiting one if `donor` is NULL. */
+static int call_in_context(const struct sides *sides, struct call_donor *donor,
+                           const struct call_frame *waiting, uintptr_t function,
+                           const intptr_t *arguments, intptr_t *result)
 {
     static _Atomic int by_call = -1;
     struct call_frame frame;
     if (atomic_load_explicit(&by_call, memory_order_relaxed) < 0) {
-        call_prepare_unwinding();
+        unwind_install_handler();
         atomic_store(&by_call, !arch_may_set_thread_pointer());
     }
-    if (lender)
-        enter_lender(&frame, lender, sides->member);
+    if (donor)
+        target_donor(&frame, donor, sides->member);
     else
-        enter_waiting(&frame, waiting);
-    fill(&frame, sides, function, arguments);
+        target_waiting_context(&frame, waiting);
+    fill_frame(&frame, sides, function, arguments);
     frame.arch.by_call = (uint32_t)atomic_load_explicit(&by_call, memory_order_relaxed);
-    long status = switch_to(&frame, sides);
-    if (lender)
-        give_back(sides, &frame);
+    long status = switch_context(&frame, sides);
+    if (donor)
+        donor_release(sides, &frame);
     else if (frame.ended_thread && frame.outer)
-        frame.outer->ended_thread = 1; /* its lender is retired when that call returns */
+        frame.outer->ended_thread = 1; /* its donor is retired when that call returns */
     if (status < 0)
-        return explain(&frame, status);
+        return fail_call(&frame, status);
     if (result)
         *result = frame.arch.result;
     return 0;
 }
 
-/* ---- Checks ---- */
-
-static int serves(const struct sides *sides)
+/* Checks the function and calls it. Releases the donor in any case. */
+static int check_and_call(struct sides *sides, struct call_donor *donor,
+                          const struct call_frame *waiting, uintptr_t function,
+                          const intptr_t *arguments, intptr_t *result)
 {
-    /* Acquire, pairs with the releases of who mapped the table and of who serves. */
-    return atomic_load_explicit(&sides->space->calls, memory_order_acquire) &&
-           atomic_load_explicit(&sides->member->owner, memory_order_acquire) ==
-               (uint32_t)sides->id + 1;
-}
-
-/* A task that was started to serve may still be on its way to its main. Its agent takes the flag
- * back if that fails. */
-static int await_service(const struct sides *sides)
-{
-    uint64_t deadline = futex_deadline(WAIT_MS);
-    const volatile uint32_t *flags = &sides->callee->flags;
-    while (!serves(sides) && (*flags & ONESPACE_SPAWN_CALLS) && futex_now_ns() < deadline &&
-           slot_is_alive(space_state(sides->callee)) &&
-           slot_find(sides->space, sides->id) == sides->callee)
-        futex_wait(&sides->callee->ended, 0, futex_deadline(SLICE_MS));
-    return serves(sides);
-}
-
-static int check_sides(struct sides *sides)
-{
-    struct call_thread *thread = sides->thread;
-    if (space_is_thread(sides->self) || space_is_thread(sides->callee))
-        return call_fail(-ENOTSUP,
-                         "member %d is in thread mode, which takes no part in calls: start it "
-                         "without ONESPACE_SPAWN_THREAD",
-                         space_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
-    if (!slot_is_alive(space_state(sides->callee)))
-        return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-    if (serves(sides) || (thread->current && find_waiting(sides)) || await_service(sides))
-        return 0;
-    if (!slot_is_alive(space_state(sides->callee)))
-        return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
-    return call_fail(-ENOTSUP,
-                     "member %d does not serve calls: let it call onespace_call_serve, or start "
-                     "it with ONESPACE_SPAWN_CALLS; static programs cannot",
-                     sides->id);
-}
-
-static void find_native(struct sides *sides)
-{
-    struct call_thread *thread = sides->thread;
-    if (thread->lender) {
-        uint64_t state = atomic_load(&thread->lender->state);
-        sides->native = &sides->space->slots[call_borrower(state)];
-        sides->tid = call_borrower_thread(state);
-        sides->pointer = thread->lender->own;
-        return;
-    }
-    if (!thread->id)
-        thread->id = raw(__NR_gettid);
-    sides->native = sides->self;
-    sides->tid = thread->id;
-    sides->pointer = arch_thread_pointer();
-}
-
-/* As call_taken, with a lender that is given back in any case. */
-static int call_checked(struct sides *sides, struct call_lender *lender,
-                        const struct call_frame *waiting, uintptr_t function,
-                        const intptr_t *arguments, intptr_t *result)
-{
-    int failed = call_check_function(sides->space, sides->callee, sides->id, function);
-    if (failed && lender)
-        give_back_unused(sides, lender);
+    int failed = check_function(sides->space, sides->callee, sides->id, function);
+    if (failed && donor)
+        donor_release_unused(sides, donor);
     if (failed)
         return failed;
-    if (!sides->thread->current && !sides->blocks) {
+    if (!sides->thread->current && !sides->blocks_signals) {
         sides->thread->checked_function = function;
         sides->thread->checked_id = sides->id;
         sides->thread->checked_in = sides->space->created_ns;
     }
-    return call_taken(sides, lender, waiting, function, arguments, result);
+    return call_in_context(sides, donor, waiting, function, arguments, result);
 }
 
-static int call_other(struct sides *sides, uintptr_t function, const intptr_t *arguments,
-                      intptr_t *result)
+/* Aborts the call that the current context runs, if the context's member has ended meanwhile. */
+static void leave_ended_context(struct call_thread *thread)
+{
+    if (thread->donor && atomic_load(&donor_member(thread->donor)->gone))
+        thread->current->arch.leave(&thread->current->arch, -EOWNERDEAD);
+}
+
+static int call_other_member(struct sides *sides, uintptr_t function, const intptr_t *arguments,
+                             intptr_t *result)
 {
     int failed = check_sides(sides);
     if (failed)
@@ -415,31 +577,16 @@ static int call_other(struct sides *sides, uintptr_t function, const intptr_t *a
     drop_abandoned_calls_back(sides, (uintptr_t)__builtin_frame_address(0));
     if (!atomic_load_explicit(&sides->callee->was_called, memory_order_relaxed))
         atomic_store(&sides->callee->was_called, 1);
-    /* Before a lender is taken: the reaper finds it then. Inside another call it is done. */
-    sides->blocks = !sides->thread->current &&
-                    call_prepare_signals(sides->space, sides->native, may_set_pointer());
+    /* Before a donor is taken, so that the reaper finds the caller. A nested call has done it. */
+    sides->blocks_signals =
+        !sides->thread->current &&
+        call_install_handlers(sides->space, sides->native, may_set_thread_pointer());
     const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
-    struct call_lender *lender = waiting ? NULL : take_lender(sides, &failed);
-    if (lender || waiting)
-        failed = call_checked(sides, lender, waiting, function, arguments, result);
+    struct call_donor *donor = waiting ? NULL : donor_take(sides, &failed);
+    if (donor || waiting)
+        failed = check_and_call(sides, donor, waiting, function, arguments, result);
     leave_ended_context(sides->thread);
     return failed;
-}
-
-/* The lender of the thread's last call, if that was the same and this one is like it; NULL: find
- * out all that call_other does. */
-static struct call_lender *take_again(struct sides *sides, uintptr_t function)
-{
-    struct call_thread *thread = sides->thread;
-    if (thread->checked_function != function || thread->checked_id != sides->id ||
-        thread->checked_in != sides->space->created_ns || thread->current)
-        return NULL;
-    find_native(sides);
-    struct call_lender *lender = try_lender(sides, thread->hint);
-    if (!lender || is_the_callees(sides))
-        return lender;
-    give_back_unused(sides, lender);
-    return NULL;
 }
 
 typedef intptr_t six_arguments(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
@@ -454,9 +601,9 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
     sides.self = space_self();
     sides.thread = call_thread();
     sides.member = &call_table()->members[slot_index_of_id(id)];
-    struct call_lender *lender = take_again(&sides, (uintptr_t)function);
-    if (lender)
-        return call_taken(&sides, lender, NULL, (uintptr_t)function, arguments, result);
+    struct call_donor *donor = donor_take_again(&sides, (uintptr_t)function);
+    if (donor)
+        return call_in_context(&sides, donor, NULL, (uintptr_t)function, arguments, result);
     sides.callee = slot_find(sides.space, id);
     if (!sides.callee)
         return call_fail(-ESRCH, "there is no member %d", id);
@@ -467,12 +614,12 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
             *result = value;
         return 0;
     }
-    /* The function would change its own member's memory, and a signal handler its own, by one
-     * thread with one set of rights. */
+    /* The function changes its own member's memory and a signal handler the caller's, but the one
+     * kernel thread has the access rights of one guarded task. */
     if (sides.self->guard_key || sides.callee->guard_key)
         return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
                                    "without --guard");
-    return call_other(&sides, (uintptr_t)function, arguments, result);
+    return call_other_member(&sides, (uintptr_t)function, arguments, result);
 }
 
 int onespace_call(int id, onespace_call_function *function, void *argument, intptr_t *result)

@@ -1,9 +1,10 @@
-/* src/remote_call/serve.c: lend threads.
+/* src/remote_call/serve.c: onespace_call_serve: the donors of a member and their factory.
  *
- * A serving program has a maker, a thread that creates lenders when callers find none idle: only a
- * thread of the program's own process can. All of them block signals: what comes to the process is
- * for its other threads. Two signals of glibc's own cannot be blocked (setuid and the like stop all
- * threads for a moment), hence GAP between a lender's own frames and those of calls. */
+ * A serving program has a donor factory: a thread that creates donors when callers find none idle,
+ * because only a thread of the program's own process can. Donors and factory block all signals, so
+ * signals to the process go to its other threads. Two signals of glibc cannot be blocked (setuid
+ * and similar calls interrupt all threads), so DONOR_GAP_BYTES separate a donor's own frames from
+ * those of calls. */
 #include "onespace/call.h"
 
 #include <errno.h>
@@ -15,24 +16,24 @@
 
 #include "arch/constants.h"
 #include "base/futex.h"
-#include "remote_call/context.h"
+#include "remote_call/remote_call.h"
 #include "space/member.h"
 
 enum {
-    GAP = 64 * 1024,     /* a signal frame with all registers that there are, and its handler */
-    GUARD = 1024 * 1024, /* below the stack: frames of 64 KiB and more skip one page */
-    MAKER_STACK = 128 * 1024, /* bytes */
-    WAIT_MS = 10000,
+    DONOR_GAP_BYTES = 64 * 1024,     /* fits a signal frame with all registers, and its handler */
+    STACK_GUARD_BYTES = 1024 * 1024, /* one page is not enough: large frames skip it */
+    FACTORY_STACK_BYTES = 128 * 1024,
+    FIRST_DONOR_TIMEOUT_MS = 10000,
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_t maker;    /* under the lock */
-static uint64_t served_in; /* under the lock: created_ns of the space, 0: it does not serve */
+static pthread_t factory;  /* under the lock */
+static uint64_t served_in; /* under the lock: created_ns of the space; 0: not serving */
 
-/* glibc 2.35 and later register an area of each thread with the kernel, which writes to it on which
- * CPU the thread runs: for a borrower that would be the lender's CPU, and a restartable sequence of
- * its would not be restarted. An area that is not registered sends all its users (sched_getcpu,
- * allocators) to what they do without. */
+/* glibc 2.35 and later register an rseq area per thread, where the kernel stores the CPU that the
+ * thread runs on. A borrower would read the donor's CPU there, and the kernel would not restart the
+ * borrower's restartable sequences. With the area unregistered, its users (sched_getcpu,
+ * allocators) take their fallback. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
@@ -46,31 +47,31 @@ static void unregister_rseq(void)
         ARCH_RSEQ_SIGNATURE);
 }
 
-static void *lend(void *argument)
+static void *donor_main(void *argument)
 {
-    struct call_lender *lender = argument;
+    struct call_donor *donor = argument;
     struct call_thread *thread = call_thread();
     pthread_detach(pthread_self());
-    prctl(PR_SET_NAME, "onespace-lender");
+    prctl(PR_SET_NAME, "onespace-donor");
     unregister_rseq();
-    thread->lender = lender;
-    lender->pointer = arch_thread_pointer();
-    lender->stack = ((uintptr_t)__builtin_frame_address(0) - GAP) & -(uintptr_t)16;
-    lender->boundary = (uintptr_t)arch_remote_call_boundary;
-    lender->current = (uintptr_t)&thread->current;
-    atomic_store(&lender->state, LENDER_IDLE);
-    futex_bump(&call_member_of(lender)->ready);
+    thread->donor = donor;
+    donor->pointer = arch_thread_pointer();
+    donor->stack = ((uintptr_t)__builtin_frame_address(0) - DONOR_GAP_BYTES) & -(uintptr_t)16;
+    donor->boundary = (uintptr_t)arch_remote_call_boundary;
+    donor->current = (uintptr_t)&thread->current;
+    atomic_store(&donor->state, DONOR_IDLE);
+    futex_bump(&donor_member(donor)->ready);
     for (;;) {
-        uint32_t seen = atomic_load_explicit(&lender->wake, memory_order_acquire);
-        enum call_lender_kind kind = call_kind(atomic_load(&lender->state));
-        if (kind == LENDER_RETIRED || kind == LENDER_LOST)
-            atomic_store(&lender->state, LENDER_FREE);
-        if (kind == LENDER_RETIRED)
+        uint32_t wake = atomic_load_explicit(&donor->wake, memory_order_acquire);
+        enum donor_state state = donor_state_of(atomic_load(&donor->state));
+        if (state == DONOR_RETIRED || state == DONOR_LOST)
+            atomic_store(&donor->state, DONOR_FREE);
+        if (state == DONOR_RETIRED)
             return NULL;
-        if (kind == LENDER_LOST)
+        if (state == DONOR_LOST)
             for (;;)
                 raw(__NR_exit, 0);
-        futex_wait(&lender->wake, seen, UINT64_MAX);
+        futex_wait(&donor->wake, wake, UINT64_MAX);
     }
 }
 
@@ -84,7 +85,7 @@ static int start_thread(pthread_t *thread, void *(*function)(void *), void *argu
     if (stack)
         pthread_attr_setstacksize(&attr, stack);
     else
-        pthread_attr_setguardsize(&attr, GUARD);
+        pthread_attr_setguardsize(&attr, STACK_GUARD_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     int error = pthread_create(thread, &attr, function, argument);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
@@ -92,72 +93,73 @@ static int start_thread(pthread_t *thread, void *(*function)(void *), void *argu
     return error;
 }
 
-static struct call_lender *find(struct call_member *member, enum call_lender_kind kind)
+static struct call_donor *find_donor(struct call_member *member, enum donor_state state)
 {
-    for (unsigned i = 0; i < CALL_LENDERS; i++)
-        if (call_kind(atomic_load(&member->lenders[i].state)) == kind)
-            return &member->lenders[i];
+    for (unsigned i = 0; i < CALL_DONORS; i++)
+        if (donor_state_of(atomic_load(&member->donors[i].state)) == state)
+            return &member->donors[i];
     return NULL;
 }
 
-/* One more lender, unless one is idle or about to be. */
-static void make_lender(struct call_member *member)
+/* Starts a donor unless one is idle or starting. */
+static void donor_start(struct call_member *member)
 {
-    struct call_lender *lender = find(member, LENDER_FREE);
-    if (!lender || find(member, LENDER_IDLE) || find(member, LENDER_MAKING))
+    struct call_donor *donor = find_donor(member, DONOR_FREE);
+    if (!donor || find_donor(member, DONOR_IDLE) || find_donor(member, DONOR_STARTING))
         return;
-    atomic_store(&lender->state, LENDER_MAKING);
+    atomic_store(&donor->state, DONOR_STARTING);
     pthread_t thread;
-    int error = start_thread(&thread, lend, lender, 0);
+    int error = start_thread(&thread, donor_main, donor, 0);
     atomic_store(&member->failed, (uint32_t)error);
     if (error) {
-        atomic_store(&lender->state, LENDER_FREE);
+        atomic_store(&donor->state, DONOR_FREE);
         futex_bump(&member->ready);
     }
 }
 
-static void *make_lenders(void *argument)
+static void *factory_main(void *argument)
 {
     struct call_member *member = argument;
-    prctl(PR_SET_NAME, "onespace-maker");
+    prctl(PR_SET_NAME, "onespace-donors");
     while (!atomic_load(&member->gone)) {
-        uint32_t seen = atomic_load_explicit(&member->wanted, memory_order_acquire);
-        make_lender(member);
+        uint32_t wanted = atomic_load_explicit(&member->wanted, memory_order_acquire);
+        donor_start(member);
         if (!atomic_load(&member->gone)) /* set before `wanted` is bumped */
-            futex_wait(&member->wanted, seen, UINT64_MAX);
+            futex_wait(&member->wanted, wanted, UINT64_MAX);
     }
     return NULL;
 }
 
-/* What another task, which had this slot before, has left there. */
-static void clear(struct call_member *member)
+/* Clears the state of an earlier member in this slot. */
+static void reset_member(struct call_member *member)
 {
     atomic_store(&member->owner, 0);
-    for (unsigned i = 0; i < CALL_LENDERS; i++)
-        atomic_store(&member->lenders[i].state, LENDER_FREE);
+    for (unsigned i = 0; i < CALL_DONORS; i++)
+        atomic_store(&member->donors[i].state, DONOR_FREE);
     atomic_store(&member->failed, 0);
     atomic_store(&member->gone, 0);
 }
 
-static int begin(struct call_member *member, uint32_t owner)
+static int start_serving(struct call_member *member, uint32_t owner)
 {
-    clear(member);
-    call_prepare_unwinding();
-    int error = start_thread(&maker, make_lenders, member, MAKER_STACK);
-    uint64_t deadline = futex_deadline(WAIT_MS);
+    reset_member(member);
+    unwind_install_handler();
+    int error = start_thread(&factory, factory_main, member, FACTORY_STACK_BYTES);
+    uint64_t deadline = futex_deadline(FIRST_DONOR_TIMEOUT_MS);
     while (error == 0) {
-        uint32_t seen = atomic_load_explicit(&member->ready, memory_order_acquire);
-        if (find(member, LENDER_IDLE))
+        uint32_t ready = atomic_load_explicit(&member->ready, memory_order_acquire);
+        if (find_donor(member, DONOR_IDLE))
             break;
         error = (int)atomic_load(&member->failed);
-        if (error == 0 && futex_wait(&member->ready, seen, deadline) == -ETIMEDOUT)
+        if (error == 0 && futex_wait(&member->ready, ready, deadline) == -ETIMEDOUT)
             error = EAGAIN;
     }
     if (error)
-        return call_fail(-EAGAIN,
-                         "no thread can be made that lends itself to calls: %s: raise the limit of "
-                         "processes (ulimit -u)",
-                         strerror(error));
+        return call_fail(
+            -EAGAIN,
+            "no donor thread for calls can be created: %s: raise the limit of processes "
+            "(ulimit -u)",
+            strerror(error));
     atomic_store(&member->owner, owner);
     return 0;
 }
@@ -178,34 +180,34 @@ int onespace_call_serve(void)
         return call_fail(-ENOTSUP, "calls between guarded tasks are not possible: start them "
                                    "without --guard");
     if (force_libc_locking() < 0)
-        return call_fail(-EAGAIN, "no thread is to be had: raise the limit of processes");
-    int result = call_map_table(space);
+        return call_fail(-EAGAIN, "no thread can be created: raise the limit of processes");
+    int result = call_table_map(space);
     if (result < 0)
         return result;
     pthread_mutex_lock(&lock);
     if (served_in != space->created_ns)
-        result = begin(&call_table()->members[slot_index(space, self)], owner);
+        result = start_serving(&call_table()->members[slot_index(space, self)], owner);
     if (result == 0)
         served_in = space->created_ns;
     pthread_mutex_unlock(&lock);
     return result;
 }
 
-/* The root ends a space without tasks in which it has served: its threads must leave the table,
- * which is about to be unmapped. */
-static void end_serving(struct call_member *member)
+/* Ends the donors and the factory of a root that ends its space: they must stop using the table
+ * before it is unmapped. No task is left then. */
+static void stop_donors(struct call_member *member)
 {
     atomic_store(&member->gone, 1);
     futex_bump(&member->wanted);
-    pthread_join(maker, NULL);
-    for (unsigned i = 0; i < CALL_LENDERS; i++) {
-        struct call_lender *lender = &member->lenders[i];
-        while (call_kind(atomic_load(&lender->state)) == LENDER_MAKING)
+    pthread_join(factory, NULL);
+    for (unsigned i = 0; i < CALL_DONORS; i++) {
+        struct call_donor *donor = &member->donors[i];
+        while (donor_state_of(atomic_load(&donor->state)) == DONOR_STARTING)
             spin_yield();
-        enum call_lender_kind kind = call_kind(atomic_load(&lender->state));
-        if (kind != LENDER_FREE)
-            call_give_up(lender, kind == LENDER_LENT ? LENDER_LOST : LENDER_RETIRED);
-        while (call_kind(atomic_load(&lender->state)) != LENDER_FREE)
+        enum donor_state state = donor_state_of(atomic_load(&donor->state));
+        if (state != DONOR_FREE)
+            donor_discard(donor, state == DONOR_LENT ? DONOR_LOST : DONOR_RETIRED);
+        while (donor_state_of(atomic_load(&donor->state)) != DONOR_FREE)
             spin_yield();
     }
 }
@@ -214,7 +216,7 @@ void call_space_ends(struct space *space)
 {
     pthread_mutex_lock(&lock);
     if (served_in && served_in == space->created_ns)
-        end_serving(&call_table()->members[0]);
+        stop_donors(&call_table()->members[0]);
     served_in = 0;
     pthread_mutex_unlock(&lock);
 }

@@ -1,19 +1,21 @@
 /* src/remote_call/signals.c: signals of a thread that is in another program's context.
  *
- * The handlers are those of the thread's own process, which need its own thread pointer. So the
- * first call of a task puts a handler of ours before each handler of the program, and interposed
- * sigaction does likewise from then on (interpose/signals.c). Where sigaction is not interposed, in
- * the root and with NO_INTERPOSE, signals are blocked during calls instead.
+ * A signal runs a handler of the thread's own process, which needs its own thread pointer. So the
+ * first call of a task installs on_signal in front of each handler of the program, and interposed
+ * sigaction does so from then on (interpose/signals.c). Where sigaction is not interposed (in the
+ * root and with NO_INTERPOSE), signals are blocked during calls instead.
  *
- * CALL_SIGNAL comes from the reaper: the member that the thread has called into has ended, and what
- * the function waits for may never come. The handler leaves the call, unless the thread is in
- * another, living member's context by then; that call ends first, and its caller finds out. Nor
- * while the thread handles another signal, whose mask would stay: the reaper sends it again.
+ * The reaper sends CALL_SIGNAL when the member that the thread has called into has ended: the
+ * function may wait for an event that never comes. The handler aborts the call, except
+ *   - if the thread is now in another, living member's context: that call returns first, and its
+ *     caller sees that the member has ended;
+ *   - while the thread handles another signal, whose mask would stay set: the reaper repeats the
+ *     signal.
  *
- * Freestanding: until the thread pointer is restored, no thread-local storage may be used. What is
- * read in the table's memory and, while the thread is in its context, in the callee's, is mapped.
- */
-#include "remote_call/context.h"
+ * Freestanding: until the thread pointer is restored, no thread-local storage may be used. The
+ * table of donors is always mapped; the callee's memory is mapped while the thread is in its
+ * context. */
+#include "remote_call/remote_call.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,50 +27,49 @@
 #include "base/raw.h"
 #include "space/locks.h"
 
-/* The program's handlers, by signal; kept by interposed sigaction, too. */
+/* The program's handlers, by signal; interposed sigaction updates them, too. */
 static _Atomic uintptr_t handlers[SIGNAL_MAX + 1];
-/* The process's handler of CALL_SIGNAL: glibc's, for setuid and the like. */
+/* The process's own handler of CALL_SIGNAL: glibc's, for setuid and similar calls. */
 static _Atomic uintptr_t next_handler;
-static struct space_slot *own_slot; /* set before any handler of ours */
-static int by_call;
+static struct space_slot *own_slot; /* set before any handler is installed */
+static int by_call;                 /* the thread pointer is set by a system call */
 
 typedef void handler_function(int, siginfo_t *, void *);
 
-/* The code that runs for another signal with the lender's thread pointer, in a section of its own.
- */
+/* The section of the code that handles other signals while the donor's thread pointer is set. */
 #define HANDLER __attribute__((section("call_handlers"), noinline))
 extern const char __start_call_handlers[] __attribute__((visibility("hidden")));
 extern const char __stop_call_handlers[] __attribute__((visibility("hidden")));
 static _Atomic uintptr_t restorer; /* the code that the program's handlers return to */
 enum { RESTORER_BYTES = 16 };
 
-static int is_in_handler(uintptr_t at)
+static int is_in_handler(uintptr_t address)
 {
-    return at - (uintptr_t)__start_call_handlers <
+    return address - (uintptr_t)__start_call_handlers <
                (uintptr_t)(__stop_call_handlers - __start_call_handlers) ||
-           at - atomic_load(&restorer) < RESTORER_BYTES;
+           address - atomic_load(&restorer) < RESTORER_BYTES;
 }
 
-/* The lender of that member with this thread pointer that the calling kernel thread has, or NULL.
+/* Returns the donor of that member that has this thread pointer and is lent to `thread`, or NULL.
  */
-HANDLER static struct call_lender *find_in(unsigned index, uintptr_t pointer, int32_t thread)
+HANDLER static struct call_donor *find_donor_of(unsigned index, uintptr_t pointer, int32_t thread)
 {
     struct call_member *member = &call_table()->members[index];
     if (!atomic_load(&member->owner))
         return NULL;
-    for (unsigned i = 0; i < CALL_LENDERS; i++) {
-        struct call_lender *lender = &member->lenders[i];
-        uint64_t state = atomic_load(&lender->state);
-        if (lender->pointer == pointer && call_kind(state) == LENDER_LENT &&
-            call_borrower_thread(state) == thread)
-            return lender;
+    for (unsigned i = 0; i < CALL_DONORS; i++) {
+        struct call_donor *donor = &member->donors[i];
+        uint64_t word = atomic_load(&donor->state);
+        if (donor->pointer == pointer && donor_state_of(word) == DONOR_LENT &&
+            donor_borrower_thread(word) == thread)
+            return donor;
     }
     return NULL;
 }
 
-/* The lender whose context the calling thread is in, or NULL. Nearly always the address of the
- * thread pointer names the member; outside the ranges it may be anybody's. */
-HANDLER static struct call_lender *find_lender(void)
+/* Returns the donor whose context the calling thread is in, or NULL. The range that the thread
+ * pointer lies in names the member. A thread pointer outside all ranges may belong to any. */
+HANDLER static struct call_donor *current_donor(void)
 {
     uintptr_t pointer = arch_thread_pointer();
     unsigned index = layout_slot_of(pointer);
@@ -76,97 +77,99 @@ HANDLER static struct call_lender *find_lender(void)
         return NULL;
     int32_t thread = (int32_t)raw(__NR_gettid);
     if (index != LAYOUT_SLOTS)
-        return find_in(index, pointer, thread);
+        return find_donor_of(index, pointer, thread);
     uint32_t highest = atomic_load(&space_registry()->highest);
     for (index = 0; index <= highest; index++) {
-        struct call_lender *lender = find_in(index, pointer, thread);
-        if (lender)
-            return lender;
+        struct call_donor *donor = find_donor_of(index, pointer, thread);
+        if (donor)
+            return donor;
     }
     return NULL;
 }
 
-HANDLER static void run_handler(uintptr_t handler, const struct call_lender *lender, int signal,
+HANDLER static void run_handler(uintptr_t handler, const struct call_donor *donor, int signal,
                                 siginfo_t *info, void *context)
 {
-    arch_set_thread_pointer(lender->own, by_call);
+    arch_set_thread_pointer(donor->borrower_pointer, by_call);
     ((handler_function *)handler)(signal, info, context);
-    arch_set_thread_pointer(lender->pointer, by_call);
+    arch_set_thread_pointer(donor->pointer, by_call);
 }
 
 HANDLER static void on_signal(int signal, siginfo_t *info, void *context)
 {
     uintptr_t handler = atomic_load(&handlers[signal]);
-    const struct call_lender *lender = find_lender();
+    const struct call_donor *donor = current_donor();
     if (handler <= (uintptr_t)SIG_IGN)
         return;
-    if (lender)
-        run_handler(handler, lender, signal, info, context);
+    if (donor)
+        run_handler(handler, donor, signal, info, context);
     else
         ((handler_function *)handler)(signal, info, context);
 }
 
 HANDLER static int on_fault(int signal, void *information, void *context, uintptr_t handler)
 {
-    const struct call_lender *lender = find_lender();
-    if (lender)
-        run_handler(handler, lender, signal, information, context);
-    return lender != NULL;
+    const struct call_donor *donor = current_donor();
+    if (donor)
+        run_handler(handler, donor, signal, information, context);
+    return donor != NULL;
 }
 
 /* Makes the thread continue in arch_remote_call_leave, as if the function had called it. */
-static void leave_call(struct call_frame *frame, void *context)
+static void abort_call(struct call_frame *frame, void *context)
 {
     arch_continue_in(context, (uintptr_t)frame->arch.leave, frame->arch.own_stack, (uintptr_t)frame,
                      -EOWNERDEAD);
 }
 
-static void on_end_of_callee(int signal, siginfo_t *info, void *context)
+static void on_callee_ended(int signal, siginfo_t *info, void *context)
 {
-    const struct call_lender *lender = find_lender();
+    const struct call_donor *donor = current_donor();
     uintptr_t next = atomic_load(&next_handler);
-    if (lender && atomic_load(&call_member_of(lender)->gone)) {
-        struct call_frame *frame = *(struct call_frame **)lender->current;
-        uintptr_t at = arch_interrupted_at(context);
-        if (frame && frame->arch.armed && !is_in_handler(at))
-            leave_call(frame, context);
+    if (donor && atomic_load(&donor_member(donor)->gone)) {
+        struct call_frame *frame = *(struct call_frame **)donor->current;
+        uintptr_t interrupted = arch_interrupted_at(context);
+        if (frame && frame->arch.armed && !is_in_handler(interrupted))
+            abort_call(frame, context);
         return;
     }
-    /* The handler of thread mode may have been put before this one and have it as its next. */
-    static _Atomic uintptr_t passed_on;
-    if (next <= (uintptr_t)SIG_IGN || atomic_load(&passed_on) == (uintptr_t)context)
+    /* The handler of thread mode may be installed in front of this one, and forward to it: do not
+     * forward the same signal twice. */
+    static _Atomic uintptr_t forwarded;
+    if (next <= (uintptr_t)SIG_IGN || atomic_load(&forwarded) == (uintptr_t)context)
         return;
-    atomic_store(&passed_on, (uintptr_t)context);
-    if (lender)
-        run_handler(next, lender, signal, info, context);
+    atomic_store(&forwarded, (uintptr_t)context);
+    if (donor)
+        run_handler(next, donor, signal, info, context);
     else
         ((handler_function *)next)(signal, info, context);
-    atomic_store(&passed_on, 0);
+    atomic_store(&forwarded, 0);
 }
 
-static void set_end_handler(void)
+static void install_call_signal_handler(void)
 {
-    struct space_sigaction before, ours = {.handler = (uintptr_t)on_end_of_callee,
-                                           .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
-                                           .restorer = (uintptr_t)arch_signal_restorer};
-    raw(__NR_rt_sigaction, CALL_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
-    atomic_store(&next_handler, before.handler);
-    raw(__NR_rt_sigaction, CALL_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
+    struct space_sigaction old, new = {.handler = (uintptr_t)on_callee_ended,
+                                       .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
+                                       .restorer = (uintptr_t)arch_signal_restorer};
+    raw(__NR_rt_sigaction, CALL_SIGNAL, NULL, &old, ARCH_SIGNAL_SET_BYTES);
+    atomic_store(&next_handler, old.handler);
+    raw(__NR_rt_sigaction, CALL_SIGNAL, &new, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
-/* SIGSEGV and SIGBUS have a handler of interpose/signals.c already. 32 is glibc's for cancelling
- * threads: its handler looks at the lender's thread, which nobody cancels, and does nothing. */
-static int is_passed_over(int signal)
+/* interpose/signals.c handles SIGSEGV and SIGBUS. glibc cancels threads by signal 32: in a call its
+ * handler reads the state of the donor's thread, which is never cancelled, and does nothing. */
+static int keeps_handler(int signal)
 {
     return signal == SIGKILL || signal == SIGSTOP || signal == SIGSEGV || signal == SIGBUS ||
            signal == CALL_SIGNAL - 1 || signal == CALL_SIGNAL;
 }
 
-static void put_before_all(void)
+/* Installs on_signal in front of all handlers of the program. */
+static void wrap_handlers(void)
 {
     for (int signal = 1; signal <= SIGNAL_MAX; signal++) {
         struct space_sigaction action;
-        if (is_passed_over(signal) ||
+        if (keeps_handler(signal) ||
             raw(__NR_rt_sigaction, signal, NULL, &action, ARCH_SIGNAL_SET_BYTES) != 0 ||
             action.handler <= (uintptr_t)SIG_IGN)
             continue;
@@ -182,11 +185,11 @@ static int is_interposed(const struct space_slot *self)
     return self->interpose.fault_trampoline && !(self->flags & ONESPACE_SPAWN_NO_INTERPOSE);
 }
 
-int call_prepare_signals(struct space *space, struct space_slot *self, int may_set_pointer)
+int call_install_handlers(struct space *space, struct space_slot *self, int may_set_pointer)
 {
     static _Atomic int is_ready;
     _Atomic uint32_t *calls = &call_table()->members[slot_index(space, self)].calls;
-    if (!atomic_load_explicit(calls, memory_order_relaxed)) /* in each space of a root */
+    if (!atomic_load_explicit(calls, memory_order_relaxed)) /* once per space of a root */
         atomic_store(calls, 1);
     if (atomic_load_explicit(&is_ready, memory_order_acquire))
         return !is_interposed(self);
@@ -194,19 +197,19 @@ int call_prepare_signals(struct space *space, struct space_slot *self, int may_s
     if (!atomic_load(&is_ready)) {
         by_call = !may_set_pointer;
         own_slot = self;
-        set_end_handler();
+        install_call_signal_handler();
         if (is_interposed(self)) {
             atomic_store(&self->interpose.call_handlers, (uintptr_t)handlers);
             atomic_store(&self->interpose.call_fault, (uintptr_t)on_fault);
-            /* Release: who sees it sees the two above. */
+            /* Release: a thread that sees it sees the two above. */
             atomic_store_explicit(&self->interpose.call_handler, (uintptr_t)on_signal,
                                   memory_order_release);
-            put_before_all();
+            wrap_handlers();
         }
         atomic_store_explicit(&is_ready, 1, memory_order_release);
     }
     member_unlock(self, signals);
-    /* CALL_SIGNAL again: the mask that was restored may block it. */
+    /* member_unlock restored a mask that may block CALL_SIGNAL. */
     uint64_t bit = signal_bit(CALL_SIGNAL);
     raw(__NR_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, ARCH_SIGNAL_SET_BYTES);
     return !is_interposed(self);

@@ -42,7 +42,7 @@
 /* At 12 GiB intervals that find no place in their slot: space/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
-#define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* lenders of calls */
+#define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* donors of calls */
 
 static inline uintptr_t layout_range(unsigned index)
 {

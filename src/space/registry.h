@@ -235,7 +235,8 @@ struct space_slot {
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
     _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
-    /* Sticky, by callers: other members' threads have run in its context (remote_call/remote_call.h). */
+    /* Sticky, by callers: other members' threads have run in its context
+     * (remote_call/remote_call.h). */
     _Atomic uint32_t was_called;
     /* The program called exit or returned from main; by the task's agent, relaxed: read when the
      * task has been reaped. The spawner sets it where there is no agent to tell. */
@@ -354,7 +355,7 @@ struct space {
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
-    _Atomic uint32_t calls;        /* sticky: the table of lenders is mapped; remote_call/remote_call.h */
+    _Atomic uint32_t calls; /* sticky: the table of donors is mapped; remote_call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
     struct space_guard guard;
     struct space_overflows overflows;

@@ -261,8 +261,9 @@ static uintptr_t loader_address(const struct space_slot *slot, size_t size, size
 }
 
 /* Maps the interpreter of the program into the claimed slot's empty range and prepares its
- * interposition, in place of interpose_map_trampolines, elf_map and interpose_patch_mapping. Only for the
- * root, which owns the files. Returns 0, or -errno with nothing mapped: then use those three. */
+ * interposition, in place of interpose_map_trampolines, elf_map and interpose_patch_mapping. Only
+ * for the root, which owns the files. Returns 0, or -errno with nothing mapped: then use those
+ * three. */
 static int loader_image_map(struct space *space, struct space_slot *slot,
                             const struct elf_program *program, struct elf_mapping *mapping)
 {

@@ -221,7 +221,7 @@ static void protect_image(const struct space_slot *slot, const struct elf_info *
         uintptr_t start = page_floor(bias + segment->vaddr);
         if (segment->prot & PROT_WRITE)
             guard_set_key(slot, start, bias + segment->vaddr + segment->memsz - start,
-                         PROT_READ | PROT_WRITE);
+                          PROT_READ | PROT_WRITE);
     }
 }
 

@@ -11,7 +11,7 @@ ASKS = re.compile(
     r"timed_mutex|mtx_timedlock|cnd_timedwait|time\.time\(|time\.time_ns|datetime)|(?<![\w.>])time\((?:NULL|nullptr|0|&)")
 USES = {
     "src/base/file_identity.h": "whether a file's time of change is older than the granularity of such times",
-    "src/pip/questions.c": "pip_gettime, which gives the time of day",
+    "src/pip/state.c": "pip_gettime, which gives the time of day",
     "src/storage/versions/commit.c": "when a version was made, which only `onespace windows` prints",
     "cmd/ps/read.c": "when a space was made, for JSON",
 }

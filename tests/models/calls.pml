@@ -1,14 +1,14 @@
-/* tests/models/calls.pml: a lender and the memory that it holds (src/remote_call/remote_call.h): N - 1 callers, and MEMBERS
+/* tests/models/calls.pml: a donor and the memory that it holds (src/remote_call/remote_call.h): N - 1 callers, and MEMBERS
  * members that serve one after the other in the same slot, each of which ends at any time and is then looked after by the
  * reaper. Each caller makes CALLS calls, into any of them, and may be late by any number of steps. Checked: who is in
  * a call finds the memory of the member that it has called; when nobody is in a call the memory is unmapped.
  *
- * A lender is given back by a plain store, which may reach the others after the load of `gone` that follows; the
+ * A donor is given back by a plain store, which may reach the others after the load of `gone` that follows; the
  * reaper looks again, by itself, for longer than a store may take, and later only when it is told.
  *
- * WITHOUT=1: a caller does not look whether the member has gone; 2: nor whose the lender is; 3: looks at the two in the
- * other order; 4: gives back a lender that it took too late whoever has it; 5: the reaper looks only when it is told;
- * 6: it does not look at the lender before it unmaps; 7: who is late to leave tells nobody. */
+ * WITHOUT=1: a caller does not look whether the member has gone; 2: nor whose the donor is; 3: looks at the two in the
+ * other order; 4: gives back a donor that it took too late whoever has it; 5: the reaper looks only when it is told;
+ * 6: it does not look at the donor before it unmaps; 7: who is late to leave tells nobody. */
 #include "common.pml"
 #ifndef MEMBERS
 #define MEMBERS 2
@@ -35,7 +35,7 @@ inline tell()
     fi
 }
 
-/* Whether the lender that was taken is of the wanted member, which lives. */
+/* Whether the donor that was taken is of the wanted member, which lives. */
 inline check()
 {
     if

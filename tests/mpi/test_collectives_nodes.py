@@ -42,8 +42,8 @@ def test_results_are_right(guests, mpi_named, nodes, tmp_path, source, which, na
 
 # The library does these on all ranks: wrong arguments of one of them leave the others waiting, as without the layer.
 LEFT = ["Gatherv", "Scatterv", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatter_block"]
-# With much data these differ on one rank by what is no error there: Open MPI's MPI_Bcast crashes if sizes differ, MPICH's
-# MPI_Exscan on rank 0 without a buffer, and MPICH's MPI_Alltoall hangs if one rank is in place.
+# With much data the library does these, and takes the arguments of one rank for right: Open MPI's MPI_Bcast crashes if
+# sizes differ, MPICH's MPI_Exscan on rank 0 without a buffer, and MPICH's MPI_Alltoall hangs if one rank is in place.
 LARGE_LEFT = ["Bcast", "Exscan", "Alltoall"]
 # MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; more; what the library does.
 WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 4)]

@@ -258,7 +258,7 @@ def test_stop_on_start_stops_the_task(job, guest, target):
     os.kill(pids[0], signal.SIGCONT)
     done = root.finish()
     assert (done.code, done.lines) == (0, ["task 0 of 1"]), done
-    assert f"kill -CONT {pids[0]} lets it go on" in done.err
+    assert f"kill -CONT {pids[0]} continues it" in done.err
 
 
 def test_stop_on_start_leaves_other_tasks_alone(job, guest):

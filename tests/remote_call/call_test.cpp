@@ -73,7 +73,7 @@ TEST_F(call, keeps_thread_local_storage_from_call_to_call)
     }
 }
 
-// glibc's per-thread area of the lender would say where that thread has run last.
+// glibc's per-thread area of the donor would say where that thread has run last.
 TEST_F(call, finds_the_cpu_that_it_runs_on)
 {
     Callee callee;

@@ -37,7 +37,7 @@ TEST_F(call_end, by_an_exception_restores_the_rounding_of_the_caller)
     fesetround(FE_TONEAREST);
 }
 
-TEST_F(call_end, of_the_thread_unwinds_and_gets_another_lender)
+TEST_F(call_end, of_the_thread_unwinds_and_gets_another_donor)
 {
     Callee callee;
     EXPECT_EQ(callee.call("visit"), 0);
@@ -189,8 +189,8 @@ TEST_F(call_end, of_the_innermost_callee_is_told_to_the_one_between)
     EXPECT_EQ(outer.finish().status, 0);
 }
 
-// More often than there are lenders.
-TEST_F(call_end, of_the_caller_gives_its_lender_up)
+// More often than there are donors.
+TEST_F(call_end, of_the_caller_gives_its_donor_up)
 {
     Callee callee;
     EXPECT_EQ(callee.call("visit"), 0);

@@ -35,7 +35,7 @@ TEST_F(call_error, data_of_the_callee_is_no_function)
     auto *function =
         reinterpret_cast<onespace_call_function *>(reinterpret_cast<uintptr_t>(global));
     EXPECT_EQ(onespace_call(callee.id(), function, nullptr, nullptr), -EINVAL);
-    EXPECT_TRUE(says("what is there is no code")) << message();
+    EXPECT_TRUE(says("the memory there is not executable")) << message();
 }
 
 TEST_F(call_error, address_that_is_not_mapped)

@@ -310,7 +310,7 @@ int agreement_allgather(struct agreement *agreement, const void *record, size_t 
                                  MPI_BYTE, agreement->comm);
     }
     unsigned char *set = table->records + (agreement->allgathers++ % 2) * (size_t)group->ranks *
-                                                  AGREEMENT_RECORD_MAX;
+                                              AGREEMENT_RECORD_MAX;
     struct wait wait = WAIT_INIT(group);
     memcpy(set + (size_t)group->rank * size, record, size);
     *records = set;

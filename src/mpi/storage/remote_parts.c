@@ -143,7 +143,7 @@ static int view_remote_part(struct storage_part *part, const struct part_record 
     part->base = (char *)record->base;
     part->layout = layout_of(record);
     return storage_region_view(&part->region, record->file_offset, record->storage_length,
-                                 (void *)base_of_storage(record), error);
+                               (void *)base_of_storage(record), error);
 }
 
 static int map_remote_part(const struct window *window, int rank, struct storage_part *part,
@@ -193,8 +193,8 @@ static int view_part(struct storage_window *storage, struct storage_part *part,
     char *whole = storage->whole_region.base ? storage->whole_region.base
                                              : (char *)all[storage->lead_rank].base;
     part->base = whole + (all[rank].file_offset - all[0].file_offset);
-    int result = storage_region_view(&part->region, all[rank].file_offset,
-                                       all[rank].storage_length, part->base, error);
+    int result = storage_region_view(&part->region, all[rank].file_offset, all[rank].storage_length,
+                                     part->base, error);
     part->layout = layout_of(&all[rank]);
     return result;
 }

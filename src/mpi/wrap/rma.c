@@ -48,8 +48,8 @@ int wrap_request(struct window *window, int result, MPI_Request *request)
     return window_result(window, result);
 }
 
-/* Defines MPI_NAME and MPI_RNAME, which returns a request, each also with large counts. These differ
- * in the type of the counts and in the call that serves windows of the MPI library. */
+/* Defines MPI_NAME and MPI_RNAME, which returns a request, each also with large counts. These
+ * differ in the type of the counts and in the call that serves windows of the MPI library. */
 #define WITH_REQUEST(define, name, r_name)                                                         \
     WITH_LARGE(define, name, PLAIN) WITH_LARGE(define, r_name, REQUEST)
 #define WITH_LARGE(define, base, FORM)                                                             \

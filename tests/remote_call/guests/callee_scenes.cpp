@@ -141,7 +141,7 @@ static void jump(int)
     siglongjmp(place, 1);
 }
 
-// More often than there are lenders.
+// More often than there are donors.
 static int jumps()
 {
     struct itimerval once = {{0, 0}, {0, 2000}};

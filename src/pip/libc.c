@@ -1,4 +1,5 @@
-/* src/pip/extras.c: what Process-in-Process declares without documenting it. */
+/* src/pip/libc.c: Process-in-Process' wrappers of malloc and dlopen. It declares but does not
+ * document them. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -6,11 +7,11 @@
 #include "onespace.h"
 #include "state.h"
 
-/* ---- Memory that others may free ----
+/* ---- Memory ----
  *
  * A block belongs to the libc of the task that allocated it, and only that task's threads may free
- * it. pip_free of another member's block pushes it on that member's list; the member frees the
- * list at its next call. A block is at least as large as a pointer. */
+ * it. pip_free pushes another member's block on that member's list. The member frees the list at
+ * its next call. A block is at least as large as a pointer. */
 
 static void free_returned(void)
 {
@@ -30,7 +31,7 @@ static struct record *record_of(struct state *state, int id)
 {
     if (atomic_load(&state_root(state)->id) == id)
         return state_root(state);
-    for (int i = 0; i < state->ntasks; i++) /* 0: never used, and not the root */
+    for (int i = 0; i < state->ntasks; i++) /* 0: the PiP id was never used */
         if (id && atomic_load(&state->records[i].id) == id)
             return &state->records[i];
     return NULL;
@@ -58,7 +59,7 @@ void pip_free(void *memory)
         push_returned(record, memory);
     else if (!record)
         pip_err_mesg("pip_free: %p is no member's memory", memory);
-    /* The memory of an ended task is freed as a whole. */
+    /* An ended task's memory is unmapped as a whole. */
 }
 
 void *pip_malloc(size_t size)
@@ -138,28 +139,4 @@ char *pip_dlerror(void)
 int pip_dlinfo(void *handle, int request, void *info)
 {
     return dlinfo(handle, request, info);
-}
-
-/* ---- Locks ---- */
-
-void pip_libc_lock(void)
-{
-}
-
-void pip_libc_unlock(void)
-{
-}
-
-void pip_universal_lock(void)
-{
-    struct state *state = state_mine();
-    if (state)
-        (void)pip_mutex_lock(&state->universal);
-}
-
-void pip_universal_unlock(void)
-{
-    struct state *state = state_mine();
-    if (state)
-        (void)pip_mutex_unlock(&state->universal);
 }
