@@ -36,6 +36,8 @@ extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
 extern void _exit(int) WEAK;
 
+typedef int main_function(int, char **, char **);
+
 long syscall(long nr, ...);
 
 enum { /* glibc's malloc.h, which a freestanding file cannot rely on */

@@ -1,4 +1,4 @@
-/* src/agent/agent.h: what the agent's files share. All of it is freestanding. */
+/* src/agent/agent.h: declarations that the agent's files share. Freestanding. */
 #ifndef ONESPACE_AGENT_AGENT_H
 #define ONESPACE_AGENT_AGENT_H
 
@@ -32,7 +32,5 @@ void find_libc_free(void);
 /* mpi.c: called before main, when the libraries that the program is linked with are loaded. */
 void disable_ucx_sysv(void);
 void place_symmetric_heap(void);
-
-typedef int main_function(int, char **, char **);
 
 #endif

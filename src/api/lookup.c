@@ -1,8 +1,8 @@
-/* src/api/lookup.c: find a symbol of another task by reading its ELF tables.
+/* src/api/lookup.c: finds a symbol of another task by reading its ELF tables.
  *
- * Never calls the task's own dlsym: that would run its ld.so on our thread, with our thread
- * pointer. The tables may change or be unmapped while they are read, so every read is a system call
- * on our own address space, which fails where a load would fault. */
+ * The task's own dlsym is never called, because it would run the task's ld.so on our thread, with
+ * our thread pointer. The tables may change or be unmapped meanwhile, so every read is a system
+ * call on our own address space, which fails where a load would fault. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -52,7 +52,7 @@ struct object {
     uintptr_t symbols, strings, gnu_hash, hash, versions;
 };
 
-/* ld.so has relocated the addresses in a dynamic section, or (read-only ones, and musl) not. */
+/* ld.so relocates the addresses in a dynamic section, unless it is read-only or ld.so is musl's. */
 static uintptr_t absolute(uintptr_t bias, uintptr_t value)
 {
     return value < bias ? bias + value : value;
@@ -148,8 +148,8 @@ static int find_sysv(const struct object *object, const char *name, Elf64_Sym *s
     return 0;
 }
 
-static int result_of(uintptr_t bias, uint64_t value, uint64_t size, unsigned type, void **address,
-                     size_t *out_size)
+static int store_result(uintptr_t bias, uint64_t value, uint64_t size, unsigned type,
+                        void **address, size_t *out_size)
 {
     if (type == STT_TLS || type == STT_GNU_IFUNC)
         return -ENOTSUP;
@@ -169,8 +169,8 @@ static int find_in_object(uintptr_t bias, uintptr_t dynamic, const char *name, v
     if (!(object.gnu_hash && find_gnu(&object, name, &symbol)) &&
         !(object.hash && find_sysv(&object, name, &symbol)))
         return -ENOENT;
-    return result_of(bias, symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info), address,
-                     size);
+    return store_result(bias, symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info),
+                        address, size);
 }
 
 static int find_in_file(const char *path, uintptr_t bias, const char *name, void **address,
@@ -183,10 +183,10 @@ static int find_in_file(const char *path, uintptr_t bias, const char *name, void
         return -ENOENT;
     int result = elf_symbol(fd, name, &value, &length, &type);
     close(fd);
-    return result < 0 ? -ENOENT : result_of(bias, value, length, type, address, size);
+    return result < 0 ? -ENOENT : store_result(bias, value, length, type, address, size);
 }
 
-/* The first of the link maps that the task's ld.so publishes for debuggers, or 0. */
+/* The first link map that the task's ld.so publishes for debuggers, or 0. */
 static uintptr_t first_link_map(const struct space_slot *slot)
 {
     void *found;
@@ -205,7 +205,7 @@ static uintptr_t first_link_map(const struct space_slot *slot)
     return (uintptr_t)debug.r_map;
 }
 
-static void name_program(const struct space_slot *slot, char *path, size_t size)
+static void program_path(const struct space_slot *slot, char *path, size_t size)
 {
     const struct child *child = (const struct child *)slot->child_record;
     path[0] = 0;
@@ -219,7 +219,7 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
                         size_t *size)
 {
     char path[PATH_MAX], program[PATH_MAX];
-    name_program(slot, program, sizeof(program));
+    program_path(slot, program, sizeof(program));
     int result = -ENOENT;
     uintptr_t first = first_link_map(slot), at = first;
     struct link_map map;
@@ -243,9 +243,9 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
     return result;
 }
 
-/* Waits until the task has loaded its libraries, or ended. Acquire, pairs with the agent's release
- * store: the link maps that were complete for it are complete for us. */
-static void await_loaded(struct space *space, struct space_slot *slot, int id)
+/* Waits until the task has loaded its libraries or ended. Acquire pairs with the agent's release
+ * store: the link maps are complete for us, too. */
+static void wait_until_loaded(struct space *space, struct space_slot *slot, int id)
 {
     uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
@@ -254,7 +254,7 @@ static void await_loaded(struct space *space, struct space_slot *slot, int id)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
 
-/* The memory of a task that has ended stays mapped while it is held; we hold it while we look. */
+/* Holds the memory of a task that has ended, so that it stays mapped during the search. */
 static int find_in_ended(struct space *space, struct space_slot *slot, int id, const char *symbol,
                          void **address, size_t *size)
 {
@@ -279,7 +279,7 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     if (result < 0)
         return result;
     if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])
-        await_loaded(space, slot, id); /* half loaded, a later library's symbol might be found */
+        wait_until_loaded(space, slot, id); /* earlier, a later library's symbol could be found */
     if (!slot_is_alive(space_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
     return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;

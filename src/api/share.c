@@ -39,7 +39,7 @@ int onespace_unexport(const char *name)
     return result ? result : (int)exports_remove(space, space_self(), name);
 }
 
-/* A name is valid as long as its owner lives, or as its spawner holds the memory from the start
+/* A name is valid while its owner lives, and while the spawner holds the memory from the start
  * (ONESPACE_SPAWN_HOLD). Both are tested under a hold, so that neither changes meanwhile. */
 static int import_now(struct space *space, struct space_slot *owner, int id, const char *name,
                       void **address, uint64_t *size)
@@ -109,7 +109,7 @@ int onespace_hold(int id)
         return -EPERM;
     struct space_slot *owner = slot_find(space, id);
     long result = owner ? hold_take(space, owner, space_self()) : -ESRCH;
-    if (result == 0 && slot_find(space, id) != owner) { /* it ended before it was held */
+    if (result == 0 && slot_find(space, id) != owner) { /* the member ended before it was held */
         (void)hold_release(space, owner, space_self());
         result = -ESRCH;
     }

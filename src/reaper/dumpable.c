@@ -6,8 +6,8 @@
  * each crash, also of threads that block the signal or have no stack left.
  *
  * The price is that only privileged processes may trace members, and read those files of /proc that
- * are private to their user. `onespace ps` and its like ask the reaper to make the memory dumpable
- * for a while.
+ * are private to their user. Commands such as `onespace ps` ask the reaper to make the memory
+ * dumpable for a while.
  *
  * Freestanding: the reaper runs it, also in a signal handler. */
 #include "reaper/reaper.h"

@@ -54,29 +54,21 @@ const char *openmpi_find(struct openmpi *openmpi, void *library)
 
 /* ---- Agreement of the node's ranks ---- */
 
-/* NULL when all ranks of the job on this node are tasks of this space, in which each of them has
- * called this; else why not, and then no other rank gets NULL. A rank that uses the component sends
- * its peers addresses, which those without it cannot read. Waits for the others as MPI_Init does.
- * ranks: on this node, those of the MPI library. */
-const char *agreement_reach(int ranks);
-
-/* Says that this rank does not use the component, to end the others' wait. */
-void agreement_refuse(void);
-
-/* The barrier of the space is the agreement: it is complete only when all tasks are in it at once,
- * and then for all of them. A rank that refuses never arrives; the name that it exports spares the
- * others the wait for it. They look for that name between short waits, whose arrivals the barrier
- * withdraws, so that this loses no agreement. */
+/* The barrier of the space is the agreement: it completes only when all tasks are in it at once,
+ * and then for all of them. A rank that refuses never arrives, but exports a name. The others look
+ * for that name between short waits; a wait that times out withdraws from the barrier, so no
+ * agreement is lost. */
 
 #define REFUSED "onespace.smsc.refused"
 
-/* The time is for ranks that come to MPI_Init late. It runs out only when a rank never loads the
- * component, which takes a setting of its own (--mca smsc). */
-enum { LOOK_MS = 100, LOOKS = 300 };
+/* Together 30 s, for ranks that enter MPI_Init late. A rank that never loads the component has a
+ * setting of its own (--mca smsc). */
+enum { POLL_MS = 100, POLLS_MAX = 300 };
 
 static int has_refused; /* this process. MPI_Init is called by one thread */
 
-void agreement_refuse(void)
+/* Publishes that this rank does not use the component, which ends the other ranks' wait. */
+static void agreement_refuse(void)
 {
     /* -EEXIST by an earlier call, or there is no space to say it in. */
     int result = onespace_export(REFUSED, &has_refused, sizeof(has_refused));
@@ -108,8 +100,8 @@ static const char *find_refusals(int ranks)
 
 static const char *wait_for_all(int ranks)
 {
-    for (int looks = 0; looks < LOOKS; looks++) {
-        int result = onespace_barrier(LOOK_MS);
+    for (int polls = 0; polls < POLLS_MAX; polls++) {
+        int result = onespace_barrier(POLL_MS);
         if (result != -ETIMEDOUT)
             return result < 0 ? "a task of this space has ended" : NULL;
         const char *why = find_refusals(ranks);
@@ -119,7 +111,11 @@ static const char *wait_for_all(int ranks)
     return "a rank of this node has not come to use it within 30 seconds";
 }
 
-const char *agreement_reach(int ranks)
+/* NULL if all ranks of the job on this node are tasks of this space and have called this; otherwise
+ * the reason, and then no other rank gets NULL. A rank that uses the component sends its peers
+ * addresses, which ranks without it cannot read. Waits for the others as MPI_Init does. ranks: the
+ * MPI library's count of ranks on this node. */
+static const char *agreement_reach(int ranks)
 {
     const char *why;
     if (ranks < 2)
@@ -212,7 +208,7 @@ static const char *find_obstacle(void)
     return NULL;
 }
 
-/* Of this job on this node. */
+/* The ranks of this job on this node. */
 static int local_ranks(void)
 {
     return openmpi.self->ranks > 1 ? (int)openmpi.self->local_peers + 1 : 1;
@@ -250,7 +246,7 @@ extern struct smsc_component mca_smsc_onespace_component;
 enum { COMPONENTS_MAX = 15 };
 
 static const void *components[COMPONENTS_MAX + 1]; /* ours first, then the library's, then NULL */
-static const void *own = &mca_smsc_onespace_component;
+static const void *own_component = &mca_smsc_onespace_component;
 
 /* Called by the agent. library: a handle of dlopen. May be called again. */
 __attribute__((visibility("default"))) void onespace_smsc_join(void *library);
@@ -265,7 +261,7 @@ void onespace_smsc_join(void *library)
         count++;
     if (count >= COMPONENTS_MAX)
         return;
-    components[0] = found.major == 5 ? own : &own;
+    components[0] = found.major == 5 ? own_component : &own_component;
     if (count > 0)
         memcpy(components + 1, old, count * sizeof(*old));
     found.framework->components = components;

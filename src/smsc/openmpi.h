@@ -95,8 +95,7 @@ struct smsc_endpoint {
 
 #define SMSC_CAN_MAP UINT64_C(2)
 
-/* What the chosen component does for its process. Calling context: any thread of the MPI library.
- */
+/* The functions of the chosen component. Any thread of the MPI library calls them. */
 struct smsc_module {
     uint64_t features;
     size_t registration_size;
@@ -158,8 +157,8 @@ struct openmpi {
     void (*register_priority)(struct smsc_component *component, int priority);
 };
 
-/* Finds it in the library with this handle of dlopen, or in those that it needs. NULL, or why it
- * cannot be used; what it has found by then is filled in all the same. */
+/* Finds Open MPI in the library with this dlopen handle, or in its dependencies. Returns NULL, or
+ * the reason why it cannot be used; the members found until then are set in any case. */
 const char *openmpi_find(struct openmpi *openmpi, void *library);
 
 /* ---- This component's module ---- */

@@ -1,7 +1,7 @@
-/* src/space/child.h: what a child sets up before it enters its program.
+/* src/space/child.h: the record from which a child sets itself up before it enters its program.
  *
- * Written by the spawner into the child's own range, before the kernel task exists. It stays there
- * for the life of the range, because the program's path is asked for later. */
+ * The spawner writes it into the child's own range, before the kernel task exists. It stays there
+ * as long as the range, because the program's path is read later. */
 #ifndef ONESPACE_REGISTRY_CHILD_H
 #define ONESPACE_REGISTRY_CHILD_H
 
@@ -19,7 +19,7 @@ enum {
     CHILD_FREE = 64 * 1024,
 };
 
-/* What failed, for the message; the error is in slot->child_result. */
+/* The step that failed, for the message; the error is in slot->child_result. */
 enum child_stage {
     CHILD_CLONE = 1,
     CHILD_DESCRIPTORS,
@@ -30,8 +30,8 @@ enum child_stage {
     CHILD_BEFORE,
 };
 
-/* Where the strings of the initial stack lie, for /proc/self/cmdline and environ: argv[0], and
- * those of argv[1] and the environment, which are contiguous. */
+/* The strings of the initial stack, for /proc/self/cmdline and environ: argv[0], and the contiguous
+ * strings of argv[1] and the environment. */
 struct child_strings {
     uintptr_t name, name_end, arguments, environment, end;
 };

@@ -1,4 +1,6 @@
-/* src/space/interposition.h: what the registry keeps for system call interposition. */
+/* src/space/interposition.h: the state of system call interposition in the registry: caches that
+ * all tasks use, the protection keys of guard mode, and each task's view of what the kernel keeps
+ * once per address space. */
 #ifndef ONESPACE_SPACE_INTERPOSITION_H
 #define ONESPACE_SPACE_INTERPOSITION_H
 
@@ -13,8 +15,7 @@
 struct space;
 struct space_slot;
 
-/* What is cached for all tasks: the patch sites of files, ld.so.cache, and
- * what the CPU answers to cpuid. */
+/* ---- Caches for all tasks: patch sites of files, ld.so.cache, answers of cpuid ---- */
 
 enum { SPACE_FILES = 256, SPACE_FILE_PATCH_SITES = 96, SPACE_CPUIDS = 96 };
 
@@ -26,7 +27,7 @@ struct space_patch_site {
     uint8_t length, displaced; /* as arch_next_patch_site found them */
 };
 #define SPACE_PATCH_SITE_CPUID 0xffffu
-/* What the CPU answers to cpuid; `state` as in struct space_file. */
+/* A cached answer of cpuid; `state` as in struct space_file. */
 struct space_cpuid {
     _Atomic uint32_t state;
     uint32_t leaf, subleaf, answer[4], unused;
@@ -47,11 +48,11 @@ struct space_cache {
     struct file_identity identity;
 };
 
-/* Guard mode: the protection keys of a space, and what a member may do.
+/* ---- Guard mode: the protection keys of a space ----
  *
  * A guarded task's own memory has a key: of the first tasks each its own, beyond that in rotation.
- * Its threads may write to memory of that key and of key 0, and read all. Key 0 has what is meant
- * to be shared: the registry, whatever lies in slot 0's range, shared mappings, and the memory of
+ * Its threads may write to memory of that key and of key 0, and read all. Key 0 has the
+ * shared memory: the registry, all else in slot 0's range, shared mappings, and the memory of
  * the root and of members that are not guarded. */
 
 /* So many tasks have a key of their own. One is left for programs that use keys themselves. */
@@ -96,7 +97,7 @@ static inline void guard_close(const struct space_guard *guard, uint32_t rights)
 #endif
 }
 
-/* A task's own view of what the kernel keeps once per address space. */
+/* ---- A task's own view of what the kernel keeps once per address space ---- */
 
 enum {
     /* It moves without a system call, because the program may have forbidden them. */
@@ -136,8 +137,8 @@ struct space_interpose {
     _Atomic uint32_t break_kept; /* pages above the break that a later growth must make zero */
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
     uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
-    /* Of the task's own copy of the library, set by its first call into another member, under
-     * `lock`; 0 before (remote_call/signals.c). */
+    /* In the task's own copy of the library; set under `lock` by its first call into another
+     * member, 0 before (remote_call/signals.c). */
     _Atomic uintptr_t call_handler;  /* the handler that the kernel has in place of the program's */
     _Atomic uintptr_t call_handlers; /* the program's: _Atomic uintptr_t[65], by signal */
     _Atomic uintptr_t call_fault;    /* interpose_call_fault */

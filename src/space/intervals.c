@@ -1,11 +1,11 @@
-/* src/space/intervals.c: see intervals.h. */
+/* src/space/intervals.c: see intervals.h. Freestanding. */
 #include "space/intervals.h"
-#include "space/registry.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
 #include "base/raw.h"
+#include "space/registry.h"
 
 static struct space_intervals *table_of(const struct space_slot *slot,
                                         enum space_interval_kind kind)
@@ -40,7 +40,7 @@ static uint64_t make_word(uintptr_t start, uintptr_t end, uint64_t doubt)
 
 /* ---- New entries ---- */
 
-/* The memory stays for the slot's next task, which finds it mapped. */
+/* The memory stays mapped for the slot's next task. */
 static int map_spill(struct space_slot *slot, enum space_interval_kind kind)
 {
     struct space_intervals *table = table_of(slot, kind);
@@ -55,7 +55,7 @@ static int map_spill(struct space_slot *slot, enum space_interval_kind kind)
     return 0;
 }
 
-/* One more word: its index, or -1. */
+/* Adds a word: its index, or -1. */
 static int extend_table(struct space_slot *slot, enum space_interval_kind kind)
 {
     struct space_intervals *table = table_of(slot, kind);
@@ -68,8 +68,8 @@ static int extend_table(struct space_slot *slot, enum space_interval_kind kind)
     return (int)used;
 }
 
-/* Stores a word where none is: 0, or -1 if the table is full. */
-static int put(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
+/* Stores the word in an unused one: 0, or -1 if the table is full. */
+static int store_word(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0;; i++) {
@@ -84,7 +84,7 @@ static int put(struct space_slot *slot, enum space_interval_kind kind, uint64_t 
     }
 }
 
-static void take_out(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
+static void remove_word(struct space_slot *slot, enum space_interval_kind kind, uint64_t word)
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
@@ -95,9 +95,9 @@ static void take_out(struct space_slot *slot, enum space_interval_kind kind, uin
     }
 }
 
-/* Lengthens an entry that [start, end) touches or overlaps: whether there is one. */
-static int lengthen(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
-                    uintptr_t end)
+/* Extends an entry that [start, end) touches or overlaps. Returns whether there is one. */
+static int extend_entry(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                        uintptr_t end)
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
@@ -115,10 +115,9 @@ static int lengthen(struct space_slot *slot, enum space_interval_kind kind, uint
     return 0;
 }
 
-/* The entries inside [start, end), but for the one that is exactly that, are not needed any more.
- */
-static void absorb(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
-                   uintptr_t end)
+/* Removes the entries inside [start, end) except the one that equals it. */
+static void remove_contained(struct space_slot *slot, enum space_interval_kind kind,
+                             uintptr_t start, uintptr_t end)
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
@@ -129,9 +128,9 @@ static void absorb(struct space_slot *slot, enum space_interval_kind kind, uintp
     }
 }
 
-/* Entries that touch become one: with the one that was lengthened, its neighbours. */
-static void join_neighbours(struct space_slot *slot, enum space_interval_kind kind,
-                            uintptr_t address)
+/* Merges the entry that holds `address` with its neighbours. */
+static void merge_neighbours(struct space_slot *slot, enum space_interval_kind kind,
+                             uintptr_t address)
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
@@ -150,7 +149,7 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
                 !atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
                                                 make_word(from, to, 0)))
                 continue;
-            absorb(slot, kind, from, to);
+            remove_contained(slot, kind, from, to);
             word = make_word(from, to, 0);
             low = from;
             high = to;
@@ -162,15 +161,15 @@ static void join_neighbours(struct space_slot *slot, enum space_interval_kind ki
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end)
 {
-    const uintptr_t most = INTERVAL_MAX_PAGES * ARCH_PAGE_MIN;
+    const uintptr_t max_bytes = INTERVAL_MAX_PAGES * ARCH_PAGE_MIN;
     int result = end > INTERVAL_ADDRESSES ? -1 : 0;
     while (result == 0 && start < end) {
-        uintptr_t next = end - start > most ? start + most : end;
+        uintptr_t next = end - start > max_bytes ? start + max_bytes : end;
         if (!intervals_contain(slot, kind, start, next)) {
-            if (lengthen(slot, kind, start, next))
-                join_neighbours(slot, kind, start);
+            if (extend_entry(slot, kind, start, next))
+                merge_neighbours(slot, kind, start);
             else
-                result = put(slot, kind, make_word(start, next, 0));
+                result = store_word(slot, kind, make_word(start, next, 0));
         }
         start = next;
     }
@@ -179,7 +178,7 @@ int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintpt
 
 /* ---- Removing ---- */
 
-/* Takes [start, end) out of one entry: 0; 1: it has changed meanwhile, to be tried again. */
+/* Cuts [start, end) out of one entry: 0, or 1 if the entry has changed and must be tried again. */
 static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uint32_t index,
                      uint64_t word, uintptr_t start, uintptr_t end, uint64_t doubt, unsigned *lost)
 {
@@ -193,13 +192,13 @@ static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uin
         right = right ? middle : 0;
         middle = 0;
     }
-    int has_right = right && put(slot, kind, right) == 0;
-    int has_middle = middle && put(slot, kind, middle) == 0;
+    int has_right = right && store_word(slot, kind, right) == 0;
+    int has_middle = middle && store_word(slot, kind, middle) == 0;
     if (!atomic_compare_exchange_strong(intervals_word(slot, kind, index), &expected, left)) {
         if (has_right)
-            take_out(slot, kind, right);
+            remove_word(slot, kind, right);
         if (has_middle)
-            take_out(slot, kind, middle);
+            remove_word(slot, kind, middle);
         return 1;
     }
     *lost += right && !(right & INTERVAL_DOUBT) && !has_right;
@@ -278,7 +277,7 @@ void intervals_clear(struct space_slot *slot)
     }
 }
 
-/* ---- Questions ---- */
+/* ---- Searching ---- */
 
 int intervals_find(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                    uintptr_t end, uintptr_t *found_start, uintptr_t *found_end)

@@ -1,4 +1,9 @@
-/* src/space/intervals.h: tables of address intervals of the members. */
+/* src/space/intervals.h: tables of address intervals, some for each member.
+ *
+ * An interval is one word, so that any member and the reaper can change it by compare-and-swap: no
+ * lock is held across programs, and a task that is killed in between leaves no torn entry. A slot
+ * has room for some words; the rest spill into memory in the range of slot 0, which is mapped when
+ * it is first needed and stays. */
 #ifndef ONESPACE_SPACE_INTERVALS_H
 #define ONESPACE_SPACE_INTERVALS_H
 
@@ -12,17 +17,11 @@
 struct space;
 struct space_slot;
 
-/* Tables of address intervals, some for each member.
- *
- * An interval is one word, so that any member and the reaper can change it by compare-and-swap: no
- * lock is held across programs, and a task that is killed in between leaves no torn entry. What
- * does not fit into a slot's own words spills into memory in the range of slot 0, which is mapped
- * when it is first needed and stays (space/intervals.h). */
-
 enum space_interval_kind {
-    INTERVALS_OUT_OF_RANGE, /* mappings outside the task's range, because the program asked so */
-    INTERVALS_SEALED,       /* what the program has sealed by mseal */
-    INTERVALS_DONTFORK,     /* what the program wants no forked child to have (MADV_DONTFORK) */
+    INTERVALS_OUT_OF_RANGE, /* mappings outside the task's range, at addresses that the program
+                               chose */
+    INTERVALS_SEALED,       /* memory that the program has sealed by mseal */
+    INTERVALS_DONTFORK,     /* memory that the program has marked MADV_DONTFORK */
     INTERVALS_AIO,          /* contexts of asynchronous I/O: the first page of each one's ring */
     INTERVALS_KINDS
 };
@@ -70,39 +69,37 @@ static inline uintptr_t interval_end(uint64_t word)
     return interval_start(word) + (word >> 1 & INTERVAL_MAX_PAGES) * ARCH_PAGE_MIN;
 }
 
-/* An interval that counts: used, and not in doubt. */
+/* Whether the word is used and not in doubt. */
 static inline int interval_is_certain(uint64_t word)
 {
     return word && !(word & INTERVAL_DOUBT);
 }
 
-/* The tables of address intervals of the members (space/intervals.h).
- *
- * Intervals that touch become one entry, and what lies inside an entry needs none. A member's
- * threads call these functions with its lock held (space/locks.h); any member may cut another's
- * table, and all read without a lock. An entry is split by first entering its upper part and then
- * shortening it: a task that is killed in between leaves two entries that overlap, and loses
- * nothing. Freestanding. */
+/* Adjacent intervals become one entry, and no entry contains another. A member's threads call these
+ * functions with its lock held (space/locks.h); any member may cut another's table, and all read
+ * without a lock. An entry is split by storing its upper part and then shortening it: a task that
+ * is killed in between leaves two entries that overlap, and loses nothing. Freestanding. */
 
-/* How many words to look at, for intervals_word. Acquire. */
+/* The number of words that may be in use, for intervals_word. Acquire. */
 uint32_t intervals_used(const struct space_slot *slot, enum space_interval_kind kind);
-/* The word, for an index below that. */
+/* The word with an index below that number. */
 _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_interval_kind kind,
                                  uint32_t index);
 
-/* Enters [start, end), of whole pages: 0, or -1 if not all of it could be entered. */
+/* Adds [start, end), whole pages: 0, or -1 if the table is too full for all of it. */
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end);
-/* Removes [start, end). With `doubt` INTERVAL_DOUBT what is removed stays as entries in doubt,
- * until intervals_resolve_doubts. How many entries could not be kept, because the table is full. */
+/* Removes [start, end). With `doubt` INTERVAL_DOUBT, the removed parts stay as entries in doubt
+ * until intervals_resolve_doubts. Returns the number of entries that were lost because the table is
+ * full.
+ */
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                        uintptr_t end, uint64_t doubt);
-/* Ends all doubts: the entries of which `is_gone` says so go, the others count again. */
+/* Removes the entries in doubt for which `is_gone` is true, and makes the others certain again. */
 void intervals_resolve_doubts(struct space_slot *slot, enum space_interval_kind kind,
                               int (*is_gone)(uintptr_t start));
 
-/* An entry that has something of [start, end), at least from *found on: 1, and the common part; 0:
- * none. The lowest one. */
+/* Finds the lowest entry that overlaps [start, end): 1 and the common part, or 0. */
 int intervals_find(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                    uintptr_t end, uintptr_t *found_start, uintptr_t *found_end);
 int intervals_overlap(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
@@ -110,16 +107,16 @@ int intervals_overlap(const struct space_slot *slot, enum space_interval_kind ki
 int intervals_contain(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                       uintptr_t end);
 
-/* The addresses are `owner`'s out-of-range memory from now on: no other member's. */
+/* `owner` has mapped [start, end): removes it from all other members' out-of-range intervals. */
 void intervals_remove_from_others(struct space *space, const struct space_slot *owner,
                                   uintptr_t start, uintptr_t end);
 
-/* Lets forked children have [start, end) again, but for what other members than `owner` have marked
- * (MADV_DONTFORK): 0, or -errno of the first part that fails. */
+/* Calls MADV_DOFORK for [start, end), except for parts that members other than `owner` have marked
+ * MADV_DONTFORK. Returns 0, or -errno of the first part that fails. */
 long intervals_unmark_dontfork(struct space *space, const struct space_slot *owner, uintptr_t start,
                                uintptr_t end);
 
-/* Empties all tables of a slot that has no task. */
+/* Empties all tables of a slot without a task. */
 void intervals_clear(struct space_slot *slot);
 
 #endif

@@ -1,9 +1,9 @@
-/* src/space/layout.h: where things lie in the address space.
+/* src/space/layout.h: the layout of the address space.
  *
- * The region lies far from where the kernel puts programs (85 TiB), heaps above them, and mappings
- * without an address (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB). Slot i
- * owns the range [region + i * 28 GiB, + 28 GiB): the owner is computed from an address by one
- * division, and one munmap releases all of a task's memory:
+ * The region lies far from the addresses that the kernel chooses for programs and heaps (from 85
+ * TiB up) and for mappings (down from 128 TiB, or with `ulimit -s unlimited` down from 21 TiB).
+ * Slot i owns the range [region + i * 28 GiB, + 28 GiB): the owner is computed from an address by
+ * one division, and one munmap releases all of a task's memory:
  *
  *   0        +16 MiB            +1 GiB                  +17 GiB          +26 GiB        +28 GiB
  *   | tramp. | files (images)   | mappings              | program break  | main stack   |
@@ -24,7 +24,7 @@
 #define LAYOUT_RANGE       (28 * LAYOUT_GIB)
 #define LAYOUT_SLOTS       2048 /* the root and 2047 tasks; the region ends at 80 TiB */
 #define LAYOUT_TRAMPOLINES UINT64_C(0x10000)
-#define LAYOUT_AREA_MAP    (1 * LAYOUT_MIB) /* which pages of the two areas that follow are used */
+#define LAYOUT_AREA_MAP    (1 * LAYOUT_MIB) /* bitmap of the used pages of the next two areas */
 #define LAYOUT_GUARD       (8 * LAYOUT_MIB) /* of guarded tasks: interpose/guard/record.h */
 #define LAYOUT_FILES       (16 * LAYOUT_MIB)
 #define LAYOUT_MAPPINGS    (1 * LAYOUT_GIB)
@@ -39,7 +39,7 @@
     (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack, 1 MiB on the unmapper's */
 #define LAYOUT_CACHE (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
 #define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
-/* At 12 GiB intervals that find no place in their slot: space/intervals.h. */
+/* At 12 GiB the spilled intervals: space/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* donors of calls */

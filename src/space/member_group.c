@@ -69,7 +69,7 @@ static int has_members(struct space *space, uint32_t id, const struct space_slot
 
 /* Several threads may spawn at once. Each stores the id in its slot before it counts its join in
  * `space->group`, so a thread that has found no members begins the next group only if none has
- * joined meanwhile. Of threads that begin one at the same time, one succeeds and the others join
+ * joined meanwhile. If threads begin one at the same time, one succeeds and the others join
  * it. A slot whose spawner dies in between belongs to the group until the reaper finds it. */
 void group_join(struct space *space, struct space_slot *slot)
 {

@@ -1,4 +1,10 @@
-/* src/space/registry.h: the registry of a space, in memory that all members see. */
+/* src/space/registry.h: the registry of a space, in memory that all members see.
+ *
+ * Every program in the space may carry its own copy of the library, so everything here crosses
+ * programs; the header of the registry has the ABI tag of the build (base/shared_header.h). A task
+ * may be killed between any two instructions, so nothing here is locked across programs. Each word
+ * has one writer, or is changed only by compare-and-swap, and the reaper completes or undoes what a
+ * dead task left half done. */
 #ifndef ONESPACE_SPACE_REGISTRY_H
 #define ONESPACE_SPACE_REGISTRY_H
 
@@ -15,12 +21,12 @@
 #include "space/layout.h"
 #include "space/shared_mappings.h"
 
-/* The membership mark of a task's main thread. */
+/* ---- Parts of a slot ---- */
 
-/* A robust futex of the task's main thread, linked into its libc's own list by the agent. The
- * kernel sets FUTEX_OWNER_DIED in the word when that thread ends or the task executes another
- * program. The distance from `next` to the word is the libc's (glibc 32 bytes, musl 28), hence the
- * array. */
+/* The membership mark: a robust futex of the task's main thread, linked into its libc's own list by
+ * the agent. The kernel sets FUTEX_OWNER_DIED in the word when that thread ends or the task
+ * executes another program. The distance from `next` to the word is the libc's (glibc 32 bytes,
+ * musl 28), hence the array. */
 struct space_robust {
     _Atomic uint32_t words[14]; /* words[at] is TID | FUTEX_WAITERS */
     uintptr_t previous, next;   /* of the list: addresses of `next` fields, as both libcs have it */
@@ -30,10 +36,8 @@ struct space_robust {
 
 static_assert(offsetof(struct space_robust, previous) == 56, "next - 8, as both libcs have it");
 
-/* What a debugger reads of each member. */
-
-/* What a debugger reads: the layouts are those of struct r_debug_extended and struct link_map of
- * glibc's link.h (2.35 and later). See space/member.h. */
+/* The entries of a member in the chain that debuggers follow (space/member.c). The layouts are
+ * those of struct r_debug_extended and struct link_map in glibc's link.h (2.35 and later). */
 struct space_namespace {
     int32_t version; /* SPACE_NAMESPACES: `next` is there */
     int32_t unused;
@@ -55,11 +59,9 @@ struct space_debug {
 
 static_assert(sizeof(struct space_namespace) == 48, "as ld.so has it");
 
-/* The table of exported names. */
-
 enum { SPACE_EXPORTS = 16384, SPACE_EXPORT_NAME = 96 };
 
-/* One exported name. The owner's threads write it, everybody reads it (space/exports.c). */
+/* An exported name. The owner's threads write it, all members read it (space/exports.c). */
 enum export_state { EXPORT_FREE, EXPORT_CLAIMED, EXPORT_LIVE };
 enum { EXPORT_KIND_MASK = 0xff, EXPORT_SLOT_SHIFT = 8, EXPORT_USE_SHIFT = 32 };
 struct space_export {
@@ -76,8 +78,6 @@ struct space_export {
 
 static_assert(SPACE_EXPORTS <= UINT16_MAX, "a search may reach all entries");
 
-/* What is counted for --stats, ps and doctor. */
-
 /* Statistics of the drop-ins, for --stats and ps. Relaxed counters, written by the task. */
 struct space_stats {
     _Atomic uint64_t cma_calls, cma_bytes; /* copied in user space */
@@ -87,8 +87,8 @@ struct space_stats {
     _Atomic uint64_t xpmem_attaches;
 };
 
-/* How often a table of the space was full. Nothing fails then; the comment says what is lost.
- * Relaxed counters, incremented by any task's threads and read by ps and the root. */
+/* How often a table of the space was full. Nothing fails then; the comment names what is lost.
+ * Relaxed counters, incremented by any task's threads, read by ps and the root. */
 struct space_overflows {
     _Atomic uint32_t patch_sites; /* system calls that were not interposed */
     _Atomic uint32_t files;       /* files whose patch sites were not cached */
@@ -101,8 +101,6 @@ static inline void counter_add(_Atomic uint32_t *counter, uint32_t more)
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
-/* What members have made and got through XPMEM. */
-
 enum {
     SPACE_XPMEM_PATH = PATH_MAX,
     SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
@@ -110,16 +108,16 @@ enum {
 
 struct space_slot;
 
-/* What a member has made and got through XPMEM (xpmem/entries.h). Its threads change it; the reaper
- * resets it when all of them have ended. */
+/* A member's segments and permits of XPMEM (xpmem/entries.h). Its threads change them; the reaper
+ * resets them when all threads have ended. */
 struct space_xpmem_table {
-    _Atomic uint64_t free;   /* entries given back: index + 1 of the newest, change count << 32 */
-    _Atomic uint32_t used;   /* entries that were ever taken */
-    _Atomic uint32_t mapped; /* entries whose memory is there; stays, for the slot's next task */
+    _Atomic uint64_t free;   /* free list: index + 1 of the newest, change count << 32 */
+    _Atomic uint32_t used;   /* entries that were ever used */
+    _Atomic uint32_t mapped; /* entries whose memory is mapped; stays so for the slot's next task */
 };
 struct space_xpmem {
     struct space_xpmem_table tables[2]; /* enum entry_kind */
-    _Atomic uint32_t known;             /* what follows is filled; release */
+    _Atomic uint32_t known;             /* the fields below are valid; release */
     uint32_t uid, gid, euid, egid;      /* at the first call */
 };
 
@@ -134,15 +132,14 @@ struct space_xpmem_operations {
                    uintptr_t at);
 };
 
-/* What other programs call in the root's copy of the library. */
-
-/* Functions of the root's copy of the library, which stays mapped as long as the space exists. Code
- * that is called on tasks' threads must not be unmapped with the program that spawned them. */
+/* Functions of the root's copy of the library that other programs call. That copy stays mapped as
+ * long as the space exists; code that runs on tasks' threads must not be unmapped with the program
+ * that spawned them. */
 struct space;
 struct space_slot;
 struct child;
 struct space_operations {
-    /* By the agent, once; the first of its ld.so's link maps, or 0. */
+    /* By the agent, once, with the first of its ld.so's link maps, or 0. */
     void (*task_loaded)(struct space_slot *self, uintptr_t link_map);
     long (*interpose)(struct space_slot *self, long nr, const long arguments[6]);
     long (*prepare)(struct space *space, struct space_slot *slot);
@@ -158,25 +155,25 @@ struct space_unwind {
     uintptr_t trampoline_frame; /* arch_trampoline_frame */
 };
 
-/* The record of a member: the root or a task.
+/* ---- The slot: the record of a member, the root or a task ----
  *
  * The word `state` holds the state and, while CLAIMED, the claiming member above it: one
- * compare-and-swap publishes both. While ENDED the use of the slot stands there, so that a waiter
- * whose slot was collected, reused and has ended again meanwhile does not collect the wrong task.
+ * compare-and-swap publishes both. While ENDED it holds the use of the slot there, so that a waiter
+ * does not collect a later task whose slot was collected, reused and has ended again.
  *
  * Transitions of a slot, and who makes them:
  *
  *   FREE -> CLAIMED           a spawner, by compare-and-swap
  *   CLAIMED -> STARTING       the spawner (a task) or the reaper (for the root), right before clone
  *   CLAIMED, STARTING -> FREE the spawner, if clone failed; or the reaper, if the spawner died
- *                             before clone (through BROKEN, while it unmaps the memory)
+ *                             before clone (through ABORTING, while it unmaps the memory)
  *   STARTING -> RUNNING       the child itself, right before it enters its program
  *   RUNNING -> LEFT           the reaper: the task has executed another program; its process lives
  *   STARTING, RUNNING, LEFT -> ENDED
  *                             the reaper: reaped, and the status can be collected
- *   ENDED -> COLLECTED        a waiter, by compare-and-swap (the reaper, if nobody will wait)
+ *   ENDED -> COLLECTED        a waiter, by compare-and-swap (the reaper, if there is no waiter)
  *   COLLECTED -> FREE         the collector or the reaper, whichever comes last, when the memory is
- *                             unmapped (through BROKEN); or the reaper, if the collector died
+ *                             unmapped (through ABORTING); or the reaper, if the collector died
  *                             before that */
 
 enum slot_state {
@@ -196,9 +193,9 @@ enum slot_state {
 enum memory_state {
     MEMORY_NONE,      /* nothing mapped */
     MEMORY_PRESENT,   /* the task's, or an ended task's that is still held */
-    MEMORY_UNMAPPING, /* it is being unmapped (space/member.h): new holds fail */
+    MEMORY_UNMAPPING, /* it is being unmapped (space/holds.c): new holds fail */
     MEMORY_STUCK,     /* some of it cannot be unmapped: the slot is never used again */
-    MEMORY_CHECKING,  /* the reaper looks whether it is held, and then it is PRESENT or GOING */
+    MEMORY_CHECKING,  /* the reaper checks whether it is held; then PRESENT or UNMAPPING */
 };
 
 enum { SPACE_PROGRAM_MAX = 256 };
@@ -209,24 +206,24 @@ struct space_slot {
     _Atomic uint32_t ended;  /* the futex of onespace_watch; reaper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
     _Atomic int32_t pid;
-    /* The reaper sets it before it looks whether the memory is held: who releases the last hold
-     * reads it and tells the reaper. */
+    /* Set by the reaper before it checks whether the memory is held; read by the member that
+     * releases the last hold, which then wakes the reaper. */
     _Atomic uint32_t reclaim_pending;
     /* Blocks that other tasks have freed, linked through their first words; see agent/free.c. */
     _Atomic uintptr_t returned;
     int32_t spawner;         /* id of the member that spawned it */
-    _Atomic uint32_t orphan; /* reaper: the spawner has ended, the root inherits */
+    _Atomic uint32_t orphan; /* reaper: the spawner has ended, and the root inherits */
     uint32_t flags;          /* ONESPACE_SPAWN_* */
     int32_t number, ntasks;
-    /* Id of the group that it belongs to, 0: none. By its spawner in group_join; 0 again by the
-     * reaper, or by the spawner if it could not be made. Read by all that spawn. */
+    /* Id of its group, or 0. Written by its spawner in group_join, cleared by the reaper, or by a
+     * spawner that could not make the task. Read by all spawners. */
     _Atomic uint32_t group;
     int32_t status;           /* wait status, valid from ENDED on */
-    _Atomic uint32_t leaving; /* its threads that are in execve; by its exec hook */
-    /* Thread mode: SLOT_EXITED | the status it gave; written once, by whichever of its threads
-     * calls exit first, with release; read by the reaper with acquire. */
+    _Atomic uint32_t leaving; /* number of its threads in execve; by interpose/process.c */
+    /* Thread mode: SLOT_EXITED | the exit status. Written once, with release, by the first of its
+     * threads that calls exit; read by the reaper with acquire. */
     _Atomic uint32_t exited;
-    uint32_t sweeps; /* reaper: how often it looked and could not tell all threads' owners */
+    uint32_t sweeps;              /* reaper: censuses that could not identify all threads */
     _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
     _Atomic int32_t child_stage;
     /* Futex: 1 when its libraries are loaded. Written with release by the task's agent, or by the
@@ -238,8 +235,8 @@ struct space_slot {
     /* Sticky, by callers: other members' threads have run in its context
      * (remote_call/remote_call.h). */
     _Atomic uint32_t was_called;
-    /* The program called exit or returned from main; by the task's agent, relaxed: read when the
-     * task has been reaped. The spawner sets it where there is no agent to tell. */
+    /* The program called exit or returned from main. Written by the task's agent, or by the spawner
+     * where there is no agent; relaxed, because it is read when the task has been reaped. */
     _Atomic uint32_t called_exit;
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     uint64_t user_us, system_us;
@@ -251,15 +248,15 @@ struct space_slot {
     struct space_robust robust;
     struct space_debug debug;
     struct space_xpmem xpmem;
-    /* Guard mode: the key of its memory, 0: not guarded; what its threads may do, as PKRU has it.
-     * By the spawner, before there is a kernel task. */
+    /* Guard mode: the protection key of its memory, or 0; the rights of its threads, as in PKRU.
+     * Written by the spawner, before there is a kernel task. */
     uint32_t guard_key, guard_rights;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_stats stats;
     struct space_interpose interpose;
 };
 
-/* Whether a task in this state is in the space: its program runs or is about to. */
+/* Whether a task in this state is a member: its program runs or is about to. */
 static inline int slot_is_alive(uint32_t state)
 {
     return state == SLOT_STARTING || state == SLOT_RUNNING;
@@ -282,13 +279,7 @@ static inline int space_is_thread(const struct space_slot *slot)
     return (slot->flags & ONESPACE_SPAWN_THREAD) != 0;
 }
 
-/* The registry of a space, in memory that all members see.
- *
- * Every program in the space may carry its own copy of the library, so everything here crosses
- * programs: the layout is part of the ABI and asserted in abi.c. A task may be killed between any
- * two instructions; therefore nothing here is locked across programs. Each word has one writer, or
- * is changed by compare-and-swap only, and the reaper, which reaps every task, finishes or undoes
- * what a dead task left half done. */
+/* ---- The space ---- */
 
 #define SPACE_MAGIC UINT64_C(0x65636170736e6f31) /* "1onspace" */
 
@@ -302,13 +293,13 @@ enum { SPACE_OWN_PAGES = 64 * 1024 }; /* the largest page of any CPU */
 
 enum { SPACE_HOLDS_IMPORTS = 0xffff, SPACE_HOLDS_COPY = 1 << 16 }; /* of a word of `holds` */
 
-/* The first task that left the space by executing another program: for the message that says so
- * once. By the task: EMPTY -> FILLING, as the only one; -> READY with release, which pairs with the
- * root's acquire; -> EMPTY when execve failed. */
+/* The first task that left the space by executing another program, for a message that is printed
+ * once. Written by the task: EMPTY -> FILLING by compare-and-swap; -> READY with release, which
+ * pairs with the root's acquire; -> EMPTY when execve failed. */
 struct space_departure {
     _Atomic uint32_t state; /* enum file_state */
     int32_t id;
-    char path[SPACE_PROGRAM_MAX]; /* as execve got it; truncated */
+    char path[SPACE_PROGRAM_MAX]; /* the argument of execve, truncated */
 };
 
 struct space {
@@ -319,74 +310,76 @@ struct space {
     int32_t root_pid;
     _Atomic int32_t reaper_pid;
     uint64_t created_ns;
-    _Alignas(64) _Atomic uint32_t events; /* futex the reaper sleeps on; bumped to wake it */
-    _Atomic uint32_t departures;          /* tasks that entered execve so far */
-    _Atomic uint32_t reaper_word;         /* robust futex of the reaper, as `member` of a slot */
-    _Atomic uint32_t closing;             /* onespace_fini asks the reaper to end */
-    _Atomic uint32_t had_threads;         /* sticky: a task in thread mode was made */
-    _Atomic uint32_t holds_pending;       /* reaper: memory of an ended task is still held */
-    _Atomic uint32_t holds_changed;       /* a hold on an ended task's memory was released */
-    _Atomic int32_t requests;             /* newest slot whose child the reaper is to make, or -1 */
-    /* For ps, by the thread of space/member.h: its TID; what it unmaps (`first` of the run: a
-     * slot, or a channel), or 0, and since when (CLOCK_MONOTONIC). */
+    _Alignas(
+        64) _Atomic uint32_t events; /* futex that the reaper sleeps on; incremented to wake it */
+    _Atomic uint32_t departures;     /* number of calls of execve so far */
+    _Atomic uint32_t reaper_word;    /* robust futex of the reaper */
+    _Atomic uint32_t closing;        /* onespace_fini asks the reaper to end */
+    _Atomic uint32_t had_threads;    /* sticky: a task in thread mode was made */
+    _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
+    _Atomic uint32_t holds_changed;  /* a hold on an ended task's memory was released */
+    _Atomic int32_t requests;        /* newest slot whose child the reaper must clone, or -1 */
+    /* For ps, written by the unmapper (space/holds.c): its TID; what it unmaps (`first` of the run:
+     * a slot or a channel) or 0; and since when (CLOCK_MONOTONIC). */
     _Atomic int32_t unmapper_tid;
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;
-    _Alignas(64) _Atomic uint32_t free_hint;    /* a free slot is likely here or above */
-    _Alignas(64) _Atomic uint32_t ends;         /* futex: bumped at every end of a task */
-    _Alignas(64) _Atomic uint32_t names;        /* futex: bumped at every export and every end */
+    _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */
+    _Alignas(64) _Atomic uint32_t ends;      /* futex: incremented when a task ends */
+    _Alignas(64) _Atomic uint32_t names;     /* futex: incremented by exports and ends of tasks */
     _Alignas(64) _Atomic uint32_t map_throttle; /* futex: holder of the throttle; space/locks.c */
-    _Alignas(64) _Atomic uint64_t barrier; /* space/member.h has this word and the three below */
+    _Alignas(64) _Atomic uint64_t barrier; /* this word and the next three: space/member_group.c */
     _Atomic uint64_t group;                /* by spawners, by compare-and-swap */
     _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
     /* Id of the last group in which each number was started; by spawners, in group_join. */
     _Atomic uint32_t group_started[LAYOUT_SLOTS];
     char name[64];                             /* of the job, for ps */
     uint64_t fence_low, fence_high;            /* the page behind the program break */
-    uint64_t reaper_ignored;                   /* signals that a child of the reaper has ignored */
-    struct rlimit reaper_limits[SPACE_LIMITS]; /* which such a child has, too */
+    uint64_t reaper_ignored;                   /* signals that a child of the reaper ignores */
+    struct rlimit reaper_limits[SPACE_LIMITS]; /* limits of such a child */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
-    /* Calls of tasks that failed because the space had no mappings left. Relaxed, by any task's
-     * threads; the root that sees it change looks whether the space recovers. */
+    /* Number of calls that failed because the space had no mappings left. Relaxed, by any task's
+     * threads; the root reads it. */
     _Atomic uint32_t mappings_exhausted;
-    /* The two ends of the chain that debuggers follow (space/member.h). While `onespace gdb` runs
-     * it sets the head's `version` below SPACE_NAMESPACES, which hides what follows. */
+    /* The ends of the chain that debuggers follow (space/member.c). While `onespace gdb` runs, it
+     * sets the head's `version` below SPACE_NAMESPACES, which hides the rest of the chain. */
     struct space_namespace debug_head, debug_tail;
     _Atomic uint32_t debug_linked; /* the entries of the slots up to this one are linked */
     _Atomic uint32_t highest;      /* no slot above this index was ever used */
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
     _Atomic uint32_t calls; /* sticky: the table of donors is mapped; remote_call/remote_call.h */
-    _Atomic uint32_t oversubscribed; /* there are more tasks than CPUs for them: a hint */
+    _Atomic uint32_t oversubscribed; /* more tasks than CPUs: a hint, by the host */
     struct space_guard guard;
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
     struct space_cache cache;
     struct space_departure departure;
-    /* The number of entries that a search for a name must look at, by its first entry. Only raised,
-     * by compare-and-swap, before the name that needs it is LIVE. */
+    /* By first entry: the number of entries that a search for a name must visit. Only raised, by
+     * compare-and-swap, before the name that needs it is LIVE. */
     _Atomic uint16_t export_reach[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
     struct space_shared shared;
-    char xpmem_library[SPACE_XPMEM_PATH]; /* what tasks get for libxpmem.so.0; empty: none */
-    /* Slot of a process that has made or got something through XPMEM; true while pids[] agrees. */
+    char xpmem_library[SPACE_XPMEM_PATH]; /* the file that tasks load as libxpmem.so.0; empty: none
+                                           */
+    /* By PID: slot of a process that uses XPMEM; valid while pids[] agrees. */
     _Atomic uint16_t xpmem_slots[SPACE_PIDS];
-    /* [owner][holder]: imports, above them (SPACE_HOLDS_COPY) copies under way. */
+    /* [owner][holder]: number of holds; above it (SPACE_HOLDS_COPY) of copies in progress. */
     _Atomic uint32_t holds[LAYOUT_SLOTS][LAYOUT_SLOTS];
     struct space_slot slots[LAYOUT_SLOTS];
-    /* pid of each slot's process while it is to be reaped, else 0: dense, for searches. In thread
-     * mode the main thread's TID until the task has ended. In pages of their own, which no fork
-     * makes read-only, and which are zero in a forked child (api/init.c): the kernel stores
-     * a pid here for a spawner that may be killed meanwhile. */
+    /* PID of each slot's process until it is reaped, otherwise 0; dense, for searches. In thread
+     * mode the main thread's TID until the task has ended. In pages of their own, which fork does
+     * not make read-only and which are zero in a forked child (map_pids in api/init.c), because the
+     * kernel stores a PID here for a spawner that may be killed meanwhile. */
     _Alignas(SPACE_OWN_PAGES) _Atomic int32_t pids[LAYOUT_SLOTS];
 };
 
 static_assert(sizeof(struct space) < LAYOUT_GIB, "below the mark");
 
-/* What a program of this version writes there. */
+/* The header that this version writes. */
 struct shared_header registry_header(void);
-/* Whether the registry is of this version; if not, says so on stderr, with both sides: `file` is
- * the caller's library. NULL for `file`: says nothing. Freestanding. */
+/* Whether the registry is of this version. If not, reports both sides on standard error; `file` is
+ * the caller's library, or NULL: no report. Freestanding. */
 int registry_matches(const struct space *space, const char *file);
 
 static inline struct space *space_registry(void)
@@ -404,8 +397,8 @@ static inline unsigned slot_index(const struct space *space, const struct space_
     return (unsigned)(slot - space->slots);
 }
 
-/* Whether this address space is the space's and not a forked copy of it: the kernel wipes the mark
- * in a forked child. */
+/* Whether the calling process is in the space's memory, not in a forked copy of it. The kernel
+ * wipes the mark in a forked child. */
 static inline int process_in_space(void)
 {
     return *(const volatile uint32_t *)LAYOUT_MARK != 0;

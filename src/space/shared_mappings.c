@@ -1,10 +1,11 @@
-/* src/space/shared_mappings.c: see shared.h for the protocol. Part of it runs in the reaper. */
+/* src/space/shared_mappings.c: see shared_mappings.h for the protocol. Freestanding: part of it
+ * runs in the reaper. */
 #include "space/shared_mappings.h"
-#include "space/registry.h"
 
 #include "base/hash.h"
 #include "base/page.h"
 #include "base/raw.h"
+#include "space/registry.h"
 
 struct window_size {
     int first, count; /* entries */
@@ -58,10 +59,10 @@ int shared_window_class(int size, int *first)
     return window_sizes[size].count;
 }
 
-/* Where mappings of that size may lie: behind them a page stays free, as no program expects that
- * another mapping follows. Where pages are larger than 4 KiB only larger windows begin with a page.
- * SPACE_SHARED_SIZES: nowhere. */
-static int smallest_for(size_t size)
+/* The smallest class of windows for mappings of that size, or SPACE_SHARED_SIZES. A page behind
+ * each mapping stays free, because programs do not expect that another mapping follows directly.
+ * With pages larger than 4 KiB only the larger windows begin at a page. */
+static int smallest_class(size_t size)
 {
     int s = 0;
     while (s < SPACE_SHARED_SIZES &&
@@ -70,7 +71,7 @@ static int smallest_for(size_t size)
     return s;
 }
 
-/* Behind the last entry of a size that was ever used. */
+/* The end of the entries of that class that were ever used. */
 static int end_of(const struct space *space, int size)
 {
     return window_sizes[size].first + (int)atomic_load(&space->shared.reach[size]);
@@ -78,7 +79,7 @@ static int end_of(const struct space *space, int size)
 
 static uint64_t hash_of(const struct space_shared_key *key)
 {
-    return hash_bytes(HASH_SEED, key, sizeof(*key)) | 1; /* 0 is nobody's */
+    return hash_bytes(HASH_SEED, key, sizeof(*key)) | 1; /* 0 means no key */
 }
 
 static int is_same(const struct space_shared_key *a, const struct space_shared_key *b)
@@ -111,7 +112,7 @@ static uint32_t state_by(enum shared_state state, unsigned slot)
     return (uint32_t)state | slot << SHARED_STATE_BITS;
 }
 
-/* The whole window: of a task's own entry anything may lie there. */
+/* Unmaps the whole window: in an exclusive entry, its task may have mapped anything there. */
 static void unmap_window(struct space *space, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
@@ -126,7 +127,7 @@ static void unmap_if_unused(struct space *space, int index, unsigned slot)
     while (count_users(entry) == 0) {
         uint32_t live = SHARED_LIVE;
         if (!atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
-            return; /* another is about it, or there is nothing to unmap */
+            return; /* another task unmaps it, or there is nothing to unmap */
         if (count_users(entry) == 0) {
             unmap_window(space, index);
             return;
@@ -153,11 +154,11 @@ static int try_join(struct space *space, unsigned slot, int index,
     return 0;
 }
 
-/* The first entry from `from` on whose mapping has that key's hash, or -1. */
-static int next_alike(const struct space *space, const struct space_shared_key *key, int from)
+/* The first entry from `from` on with that key's hash, or -1. */
+static int next_with_hash(const struct space *space, const struct space_shared_key *key, int from)
 {
     uint64_t hash = hash_of(key);
-    for (int s = smallest_for(key->size); s < SPACE_SHARED_SIZES; s++) {
+    for (int s = smallest_class(key->size); s < SPACE_SHARED_SIZES; s++) {
         int i = from > window_sizes[s].first ? from : window_sizes[s].first;
         for (int end = end_of(space, s); i < end; i++)
             if (atomic_load_explicit(&space->shared.hashes[i], memory_order_acquire) == hash)
@@ -169,14 +170,15 @@ static int next_alike(const struct space *space, const struct space_shared_key *
 static int join_below(struct space *space, unsigned slot, int end,
                       const struct space_shared_key *key)
 {
-    for (int i = next_alike(space, key, 0); i >= 0 && i < end; i = next_alike(space, key, i + 1))
+    for (int i = next_with_hash(space, key, 0); i >= 0 && i < end;
+         i = next_with_hash(space, key, i + 1))
         if (try_join(space, slot, i, key))
             return i;
     return -1;
 }
 
-/* Before its first bit or entry: the reaper looks for them only then. */
-static void note_use(struct space_slot *self)
+/* Called before the task's first bit or entry: the reaper searches for these only if it is set. */
+static void set_has_shared(struct space_slot *self)
 {
     if (!atomic_load(&self->has_shared))
         atomic_store(&self->has_shared, 1);
@@ -185,7 +187,7 @@ static void note_use(struct space_slot *self)
 uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
                               const struct space_shared_key *key)
 {
-    note_use(self);
+    set_has_shared(self);
     int index = join_below(space, slot_index(space, self), SPACE_SHARED_MAX, key);
     return index < 0 ? 0 : shared_window_start(index);
 }
@@ -197,7 +199,7 @@ static void raise_reach(_Atomic uint32_t *reach, uint32_t to)
         ;
 }
 
-/* The reaper looks for the claims of a dead task below the reach, so this is raised first. */
+/* Raises the reach before the claim, because the reaper searches a dead task's claims below it. */
 static int try_claim(struct space *space, unsigned slot, int size, int number)
 {
     int index = window_sizes[size].first + number;
@@ -211,20 +213,20 @@ static int try_claim(struct space *space, unsigned slot, int size, int number)
                                                                                           : -1;
 }
 
-static int claim(struct space *space, unsigned slot, size_t size)
+static int claim_entry(struct space *space, unsigned slot, size_t size)
 {
     int index = -1;
-    for (int s = smallest_for(size); index < 0 && s < SPACE_SHARED_SIZES; s++)
+    for (int s = smallest_class(size); index < 0 && s < SPACE_SHARED_SIZES; s++)
         for (int i = 0; index < 0 && i < window_sizes[s].count; i++)
             index = try_claim(space, slot, s, i);
     return index;
 }
 
-static int count_alike(const struct space *space, const struct space_slot *self,
-                       const struct space_shared_key *key)
+static int count_duplicates(const struct space *space, const struct space_slot *self,
+                            const struct space_shared_key *key)
 {
     int count = 0;
-    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1))
+    for (int i = next_with_hash(space, key, 0); i >= 0; i = next_with_hash(space, key, i + 1))
         count += shared_mapping_has_user(space, self, i);
     return count;
 }
@@ -232,10 +234,10 @@ static int count_alike(const struct space *space, const struct space_slot *self,
 int shared_mapping_create(struct space *space, struct space_slot *self,
                           const struct space_shared_key *key, uintptr_t *start)
 {
-    note_use(self);
-    if (count_alike(space, self, key) >= SHARED_MAX_DUPLICATES)
+    set_has_shared(self);
+    if (count_duplicates(space, self, key) >= SHARED_MAX_DUPLICATES)
         return -1;
-    int index = claim(space, slot_index(space, self), key->size);
+    int index = claim_entry(space, slot_index(space, self), key->size);
     if (index < 0)
         return -1;
     entry_of(space, index)->key = *key;
@@ -256,8 +258,8 @@ uintptr_t shared_mapping_publish(struct space *space, struct space_slot *self, i
     atomic_fetch_or(word_of(entry, slot), bit_of(slot));
     atomic_store(&space->shared.hashes[index], hash_of(&key));
     atomic_store(&entry->state, SHARED_LIVE);
-    /* Of two that were published at the same time, the later sees the earlier; if both see one
-     * another, the first in the table stays. */
+    /* If two tasks publish the same key at the same time, at least the later one sees the other's
+     * entry. If both see one another, the entry with the lower index stays. */
     int other = join_below(space, slot, index, &key);
     if (other < 0)
         return shared_window_start(index);
@@ -273,12 +275,12 @@ int shared_mapping_has_user(const struct space *space, const struct space_slot *
 
 unsigned extra_attachments(const struct space *space, const struct space_shared_key *key)
 {
-    unsigned more = 0;
-    for (int i = next_alike(space, key, 0); i >= 0; i = next_alike(space, key, i + 1)) {
+    unsigned extra = 0;
+    for (int i = next_with_hash(space, key, 0); i >= 0; i = next_with_hash(space, key, i + 1)) {
         unsigned users = count_users(&space->shared.mappings[i]);
-        more += users ? users - 1 : 0;
+        extra += users ? users - 1 : 0;
     }
-    return more;
+    return extra;
 }
 
 int shared_mapping_is_exclusive(const struct space *space, int index)
@@ -291,8 +293,8 @@ int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, 
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     unsigned slot = slot_index(space, self);
-    uint32_t live = SHARED_LIVE, own = state_by(SHARED_EXCLUSIVE, slot);
-    if (atomic_load(&entry->state) == own)
+    uint32_t live = SHARED_LIVE, exclusive = state_by(SHARED_EXCLUSIVE, slot);
+    if (atomic_load(&entry->state) == exclusive)
         return 1;
     if (count_users(entry) != 1 ||
         !atomic_compare_exchange_strong(&entry->state, &live, state_by(SHARED_UNMAPPING, slot)))
@@ -302,7 +304,7 @@ int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, 
         return 0;
     }
     atomic_store(&space->shared.hashes[index], 0);
-    atomic_store(&entry->state, own);
+    atomic_store(&entry->state, exclusive);
     return 1;
 }
 
@@ -310,8 +312,9 @@ void shared_mapping_release(struct space *space, struct space_slot *self, int in
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     unsigned slot = slot_index(space, self);
-    uint32_t own = state_by(SHARED_EXCLUSIVE, slot);
-    if (!atomic_compare_exchange_strong(&entry->state, &own, state_by(SHARED_UNMAPPING, slot))) {
+    uint32_t exclusive = state_by(SHARED_EXCLUSIVE, slot);
+    if (!atomic_compare_exchange_strong(&entry->state, &exclusive,
+                                        state_by(SHARED_UNMAPPING, slot))) {
         clear_user(space, slot, index);
         return;
     }
@@ -319,8 +322,9 @@ void shared_mapping_release(struct space *space, struct space_slot *self, int in
     unmap_window(space, index);
 }
 
-/* Ends what the task was doing with an entry when it died, but for unmapping one that is unused. */
-static void finish_dead(struct space *space, unsigned slot, int index)
+/* Completes or undoes what the dead task was doing with an entry, except unmapping an unused one.
+ */
+static void complete_for_dead(struct space *space, unsigned slot, int index)
 {
     struct space_shared_mapping *entry = entry_of(space, index);
     uint32_t state = atomic_load(&entry->state);
@@ -341,9 +345,10 @@ void shared_mappings_release_all(struct space *space, struct space_slot *slot)
     unsigned number = slot_index(space, slot);
     for (int s = 0; s < SPACE_SHARED_SIZES; s++)
         for (int i = window_sizes[s].first, end = end_of(space, s); i < end; i++) {
-            finish_dead(space, number, i);
+            complete_for_dead(space, number, i);
             if (shared_mapping_has_user(space, slot, i))
                 atomic_fetch_and(word_of(entry_of(space, i), number), ~bit_of(number));
-            unmap_if_unused(space, i, number); /* it may have died between its bit and this */
+            unmap_if_unused(space, i,
+                            number); /* the task may have died between clearing its bit and this */
         }
 }

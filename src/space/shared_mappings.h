@@ -1,4 +1,18 @@
-/* src/space/shared_mappings.h: mappings that several tasks use at one address. */
+/* src/space/shared_mappings.h: mappings that several tasks use at one address.
+ *
+ * When a task maps a shared object that another task has mapped in the same way, it uses that
+ * task's mapping, which is counted (docs/memory.md has the rules). Each entry has a window:
+ * addresses of its own, computed from its index. No other mapping is placed there, so the whole
+ * window is unmapped with the entry.
+ *
+ * An entry's state and its users' bits decide together (all sequentially consistent):
+ *
+ *   joining: own bit = 1                 unmapping: LIVE -> UNMAPPING
+ *            LIVE and the same key?                 any bit set? back to LIVE, and check again
+ *            else bit = 0, and unmap if unused      else clear the hash, unmap, FREE
+ *
+ * At least one of the two sees the other, and the last to clear a bit unmaps. A task that died in
+ * between leaves its slot in the state or in a bit, from which the reaper continues. */
 #ifndef ONESPACE_SPACE_SHARED_MAPPINGS_H
 #define ONESPACE_SPACE_SHARED_MAPPINGS_H
 
@@ -12,18 +26,11 @@
 struct space;
 struct space_slot;
 
-/* Mappings that several tasks use at one address.
- *
- * A shared mapping of an object that another task has mapped alike is that task's mapping, counted
- * (space/shared_mappings.h has the protocol, docs/memory.md the rules). Each entry has addresses of
- * its own, a window, computed from its index: nothing else is ever placed there, so whatever lies
- * in a window may be unmapped with the entry. */
-
-/* ROW(name, pages of 4 KiB of a window, how many), the smallest first. A mapping goes into the
- * smallest in which it leaves a page free. Windows of less than 2 MiB lie next to one another, so
- * that many mappings share a page of page tables; larger ones begin at multiples of 2 MiB, which
- * huge pages need. All are an odd number of pages, or of 2 MiB: otherwise the first pages of all
- * mappings would share a few sets of the TLB. */
+/* ROW(name, 4 KiB pages of a window, number of windows), the smallest first. A mapping goes into
+ * the smallest window in which it leaves a page free. Windows of less than 2 MiB are adjacent, so
+ * that many mappings share a page of page tables; larger ones begin at multiples of 2 MiB, as huge
+ * pages require. All sizes are an odd number of pages, or of 2 MiB; otherwise the first pages of
+ * all mappings would share a few sets of the TLB. */
 #define SHARED_WINDOWS(ROW)                                                                        \
     ROW(16K, 5, 4096)                                                                              \
     ROW(32K, 9, 512)                                                                               \
@@ -53,29 +60,28 @@ enum { SHARED_WINDOWS(SHARED_SIZE) SPACE_SHARED_SIZES };
 
 static_assert(1 SHARED_WINDOWS(SHARED_IS_2M), "windows of each size begin at a multiple of 2 MiB");
 
-/* Behind the tasks' ranges, below what the kernel places at random. */
+/* Behind the tasks' ranges, below the addresses that the kernel chooses at random. */
 #define SHARED_START (LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE)
 #define SHARED_END   (SHARED_START + SHARED_AT_END * (2 * LAYOUT_MIB))
 
 static_assert(SHARED_END - SHARED_START < 5 * 1024 * LAYOUT_GIB, "85 TiB is the kernel's");
 
-/* States of an entry; of all but FREE, LIVE and STUCK the slot whose task made it so is in the bits
- * above. FREE -> FILLING -> LIVE -> GOING -> FREE. */
+/* States of an entry: FREE -> FILLING -> LIVE -> UNMAPPING -> FREE. In FILLING, UNMAPPING and
+ * EXCLUSIVE the bits above hold the slot of the task that made the transition. */
 enum shared_state {
     SHARED_FREE,
     SHARED_FILLING, /* its creator writes the key and maps it */
     SHARED_LIVE,
-    SHARED_UNMAPPING, /* somebody found it unused and unmaps it, or finds that it is used after all
-                       */
-    SHARED_EXCLUSIVE, /* of one task alone, which has changed it: nobody joins any more */
+    SHARED_UNMAPPING, /* a task found it unused: it unmaps the entry, or finds a new user */
+    SHARED_EXCLUSIVE, /* of one task, which has changed it: no other task joins */
     SHARED_STUCK,     /* it could not be unmapped (mseal) */
 };
 
 #define SHARED_STATE_BITS 8
 
-/* What is mapped, and how: two mappings with the same key are interchangeable. */
+/* The object and how it is mapped. Two mappings with the same key are interchangeable. */
 struct space_shared_key {
-    uint64_t device, inode; /* of System V segments ~0 and the identifier */
+    uint64_t device, inode; /* for System V segments: ~0 and the identifier */
     uint64_t offset, size;
     uint32_t prot;
     uint32_t may_write; /* whether mprotect could add PROT_WRITE */
@@ -84,17 +90,17 @@ struct space_shared_key {
 struct space_shared_mapping {
     _Atomic uint32_t state; /* compare-and-swap by any task and the reaper */
     uint32_t reserved;
-    struct space_shared_key key; /* written in FILLING; constant from LIVE until GOING */
+    struct space_shared_key key; /* written in FILLING; constant from LIVE until UNMAPPING */
     /* Bit per slot whose task uses it. Set by that task only, cleared by it or the reaper. */
     _Atomic uint64_t users[LAYOUT_SLOTS / 64];
 };
 
 struct space_shared {
-    /* Of the entries with windows of one size so many were ever used, the first ones; only raised.
-     */
+    /* By class of windows: the number of entries, from the first on, that were ever used. Only
+     * raised. */
     _Atomic uint32_t reach[SPACE_SHARED_SIZES];
-    /* Of the key of a LIVE entry, never 0; 0: there is nothing to find. By who made it LIVE, and
-     * by who found it unused or made it its own. */
+    /* Hash of the key of a LIVE entry, or 0. Written by the task that makes the entry LIVE, and
+     * cleared by the one that unmaps it or makes it exclusive. */
     _Atomic uint64_t hashes[SPACE_SHARED_MAX];
     struct space_shared_mapping mappings[SPACE_SHARED_MAX];
 };
@@ -104,57 +110,47 @@ static inline int shared_windows_contain(uintptr_t address)
     return address >= SHARED_START && address < SHARED_END;
 }
 
-/* Who uses which shared mapping, and unmapping it when nobody does.
- *
- * An entry's state decides together with its users' bits (all sequentially consistent):
- *
- *   joining: own bit = 1                 unmapping: LIVE -> GOING
- *            LIVE and the same key?                 any bit set? back to LIVE, and look again
- *            else bit = 0, and unmap if unused      else forget the hash, unmap, FREE
- *
- * so at least one of the two sees the other, and the last to clear a bit unmaps. A task that died
- * in between leaves its slot in the state or in a bit, and the reaper goes on from there.
- *
- * All functions but the reaper's are called with the member's lock held (space/locks.h): a task's
+/* All functions but the reaper's are called with the member's lock held (space/locks.h), so each
  * bit has one writer at a time. Freestanding. */
 
 /* A program that maps the same memory again gets another address, which the next task's second
- * mapping shares in turn; what it maps more often is its own affair. */
+ * mapping shares. Further duplicates are not shared. */
 enum { SHARED_MAX_DUPLICATES = 2 };
 
-/* The address of a mapping with this key that the task does not use yet, and from now on uses; 0:
- * there is none. */
+/* Makes the task a user of a mapping with this key that it does not use yet. Returns its address,
+ * or 0 if there is none. */
 uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
                               const struct space_shared_key *key);
 
-/* An entry for a mapping of that key: its index, or -1 if none is free or the task has
- * SHARED_MAX_DUPLICATES of that key already. *start is where it is to be mapped. Then
- * shared_mapping_publish() or shared_mapping_cancel(). */
+/* Claims an entry for a mapping of that key. Returns its index, or -1 if none is free or the task
+ * has SHARED_MAX_DUPLICATES of that key. The caller maps the object at *start and then calls
+ * shared_mapping_publish, or shared_mapping_cancel. */
 int shared_mapping_create(struct space *space, struct space_slot *self,
                           const struct space_shared_key *key, uintptr_t *start);
 void shared_mapping_cancel(struct space *space, int index);
-/* It is mapped: others may join. The address: another's if one with that key was published
- * meanwhile. */
+/* The object is mapped: other tasks may join. Returns the address to use, which is another entry's
+ * if one with that key was published meanwhile. */
 uintptr_t shared_mapping_publish(struct space *space, struct space_slot *self, int index);
 
-/* The entry in whose window an address lies, which shared_windows_contain(). */
+/* The index of the entry in whose window the address lies; shared_windows_contain is true for it.
+ */
 int shared_window_index(uintptr_t address);
-/* Its window, at whose start its mapping begins. */
+/* The entry's window. The mapping begins at its start. */
 uintptr_t shared_window_start(int index);
 uintptr_t shared_window_end(int index);
-/* The entries with windows of one size: *first and those that follow. Their number. */
+/* The entries with windows of one size: their number, and the first one's index. */
 int shared_window_class(int size, int *first);
 int shared_mapping_has_user(const struct space *space, const struct space_slot *slot, int index);
-/* By how much the users of mappings with this key are more than the mappings. */
+/* The number of users of mappings with this key, minus the number of these mappings. */
 unsigned extra_attachments(const struct space *space, const struct space_shared_key *key);
 
-/* The task, a user, alone uses the entry from now on: 0 if it does not. */
+/* If the task is the only user, makes the entry exclusive and returns 1; otherwise returns 0. */
 int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, int index);
-/* Whether some task has done that. */
+/* Whether the entry is exclusive. */
 int shared_mapping_is_exclusive(const struct space *space, int index);
-/* The task uses it no more. */
+/* The task no longer uses the entry. */
 void shared_mapping_release(struct space *space, struct space_slot *self, int index);
-/* Reaper: the task has ended. */
+/* By the reaper: the task has ended. */
 void shared_mappings_release_all(struct space *space, struct space_slot *slot);
 
 #endif

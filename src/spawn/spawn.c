@@ -38,7 +38,7 @@ extern char **environ;
      ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD |            \
      ONESPACE_SPAWN_GUARD_REPORT)
 
-/* What a guarded task cannot be. A program that is not interposed maps memory without its key, a
+/* Flags that exclude guard mode. A program that is not interposed maps memory without its key, a
  * thread has its process's handlers, and a call needs the rights of two members. */
 #define UNGUARDED_FLAGS (ONESPACE_SPAWN_NO_INTERPOSE | ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS)
 
@@ -52,7 +52,7 @@ static int fail(const struct onespace_spawn_attr *attr, int error, const char *f
     return error;
 }
 
-/* What a thread shares with its process cannot be set for the thread alone. */
+/* Rejects attributes that a thread shares with its process. */
 static int check_thread_attr(const struct onespace_spawn_attr *attr)
 {
     unsigned impossible = ONESPACE_SPAWN_CLOSE_FDS | ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION |

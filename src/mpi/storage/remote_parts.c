@@ -32,8 +32,8 @@ enum { NOT_OPENED = -2, UNAVAILABLE = -1 };
 
 struct remote_file {
     int remote_fd; /* of that rank's process */
-    /* Of this process, or NOT_OPENED or UNAVAILABLE. Any thread sets it, once, from NOT_OPENED.
-     * Relaxed: it guards no data. */
+    /* This process's descriptor, NOT_OPENED or UNAVAILABLE. Any thread sets it, once, from
+     * NOT_OPENED. Relaxed: it guards no data. */
     _Atomic int fd;
 };
 

@@ -42,7 +42,7 @@ void version_pages_free(struct version_pages *pages)
     pages->word = NULL;
 }
 
-/* Also sets bits behind the last page, which version_pages_next does not look at. */
+/* Also sets bits after the last page, which version_pages_next ignores. */
 void version_pages_fill(struct version_pages *pages)
 {
     memset(pages->word, 0xff, word_count(pages) * sizeof(uint64_t));
@@ -96,20 +96,27 @@ int version_pages_next(const struct version_pages *pages, size_t from, struct st
 /* writes this rank's part of a new version to a slot (step 2 of
  * commit.c). */
 
-/* ---- What changed ---- */
+/* One commit, as this rank makes it. */
+struct commit {
+    struct version_record record;
+    uint32_t number; /* of the slot */
+    int fd;          /* of the slot, -1: not open */
+    int is_new;      /* this commit created the file */
+};
 
-/* Adds the changes to what every slot lacks: from here on none is forgotten, however the commit
- * ends. */
-static int note_changes(struct versions *versions, struct storage_error *error)
+/* ---- Dirty pages ---- */
+
+/* Adds the dirty pages to the stale pages of every slot, so that they survive a failed commit. */
+static int collect_dirty_pages(struct versions *versions, struct storage_error *error)
 {
     struct storage_ranges ranges = {0};
     int result = versions->part.changes(versions->part.context, &ranges);
     if (result >= 0) {
         for (uint32_t i = 0; i < versions->slot_count; i++) {
-            version_pages_add(&versions->slots[i].lacks, &ranges);
-            versions->slots[i].is_unsure |= result;
+            version_pages_add(&versions->slots[i].stale_pages, &ranges);
+            versions->slots[i].must_compare |= result;
         }
-        version_pages_add(&versions->unsummed, &ranges);
+        version_pages_add(&versions->stale_sums, &ranges);
     }
     free(ranges.range);
     if (result < 0)
@@ -122,7 +129,7 @@ static void sum_blocks(struct versions *versions)
 {
     const struct versions_part *part = &versions->part;
     struct storage_range run;
-    for (size_t at = 0; version_pages_next(&versions->unsummed, at, &run);) {
+    for (size_t at = 0; version_pages_next(&versions->stale_sums, at, &run);) {
         size_t block = run.offset / VERSIONS_BLOCK * VERSIONS_BLOCK;
         size_t end = run.offset + run.length;
         for (; block < end; block += VERSIONS_BLOCK) {
@@ -130,9 +137,9 @@ static void sum_blocks(struct versions *versions)
             size_t size = left < VERSIONS_BLOCK ? left : VERSIONS_BLOCK;
             versions->sums[block / VERSIONS_BLOCK] = versions_crc(part->base + block, size);
         }
-        at = block; /* further pages of the last block are covered, too */
+        at = block; /* the sum covers further pages of the last block */
     }
-    version_pages_clear(&versions->unsummed);
+    version_pages_clear(&versions->stale_sums);
 }
 
 /* ---- The slot ---- */
@@ -148,9 +155,9 @@ static uint32_t choose_slot(const struct versions *versions)
     return best;
 }
 
-/* Reserves space where the file system can, so that later writes cannot fail for want of it. Of a
- * clone only what precedes the data is new; the mark must have its space there, since a mark that
- * fails ends the versions. */
+/* Reserves space where the file system can, so that later writes do not fail for lack of it. In a
+ * clone only the bytes before the data are new. The mark needs space there, because no version can
+ * follow a mark that failed. */
 static int reserve(const struct versions *versions, int fd, int is_clone)
 {
     size_t length = versions->part.length;
@@ -166,32 +173,33 @@ static int reserve(const struct versions *versions, int fd, int is_clone)
     return is_clone || ftruncate(fd, size) == 0 ? 0 : -errno;
 }
 
-/* Lets the slot share the data of the newest version where the file system has reflinks: then it
- * lacks only what changed since, and takes no more space than that. */
+/* Lets the slot share the data of the newest version where the file system has reflinks: then only
+ * the pages that changed since are stale, and take space. */
 static int clone_newest(struct versions *versions, const struct commit *commit)
 {
     uint64_t at = version_data_at(versions->part.length);
     struct file_clone_range range = {.src_offset = at, .dest_offset = at};
-    struct storage_error ignored; /* without a clone everything is written */
+    struct storage_error ignored; /* without a clone all pages are written */
     uint32_t from = 0;
     while (from < versions->slot_count &&
            !(versions->slots[from].version && versions->slots[from].is_sized &&
              versions->slots[from].version == versions->newest))
         from++;
-    if (!versions->can_clone || from == versions->slot_count || !versions->part.length)
+    if (!versions->has_reflinks || from == versions->slot_count || !versions->part.length)
         return 0;
     int fd = slot_open(versions->directory, versions->path, versions->group.rank, from, O_RDONLY,
                        &ignored);
     if (fd < 0)
         return 0;
     range.src_fd = fd;
-    versions->can_clone = ioctl(commit->fd, FICLONERANGE, &range) == 0;
+    versions->has_reflinks = ioctl(commit->fd, FICLONERANGE, &range) == 0;
     close(fd);
-    if (versions->can_clone) {
-        versions->slots[commit->number].is_unsure = versions->slots[from].is_unsure;
-        version_pages_copy(&versions->slots[commit->number].lacks, &versions->slots[from].lacks);
+    if (versions->has_reflinks) {
+        versions->slots[commit->number].must_compare = versions->slots[from].must_compare;
+        version_pages_copy(&versions->slots[commit->number].stale_pages,
+                           &versions->slots[from].stale_pages);
     }
-    return versions->can_clone;
+    return versions->has_reflinks;
 }
 
 /* Opens and invalidates the commit's slot, and makes it as long as it has to be. */
@@ -211,8 +219,8 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     slot->exists = 1;
     slot->version = 0;
     if (result == 0 && !slot->is_sized) {
-        version_pages_fill(&slot->lacks);
-        slot->is_unsure = 0; /* there is nothing to compare with */
+        version_pages_fill(&slot->stale_pages);
+        slot->must_compare = 0; /* the file has nothing to compare with */
         result = ftruncate(commit->fd, 0) == 0 ? 0 : -errno;
     }
     int is_clone = result == 0 && clone_newest(versions, commit);
@@ -222,11 +230,11 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     return result;
 }
 
-/* ---- Its content ---- */
+/* ---- The slot's content ---- */
 
-enum { PIECE = 16 << 20 }; /* bytes between two calls of progress */
+enum { PROGRESS_BYTES = 16 << 20 }; /* between two calls of progress */
 
-static uint64_t count_lacking(const struct version_pages *pages)
+static uint64_t count_bytes(const struct version_pages *pages)
 {
     uint64_t bytes = 0;
     struct storage_range run;
@@ -235,14 +243,14 @@ static uint64_t count_lacking(const struct version_pages *pages)
     return bytes;
 }
 
-static void tell(const struct versions *versions, uint64_t done, uint64_t of)
+static void report_progress(const struct versions *versions, uint64_t done, uint64_t total)
 {
     if (versions->part.progress)
-        versions->part.progress(versions->part.context, done, of);
+        versions->part.progress(versions->part.context, done, total);
 }
 
-/* Writes the pages of a run that differ from the slot's: reading costs less than writing, all the
- * more when few differ. What cannot be read is written. */
+/* Writes the pages of a run that differ from the slot's, because reading costs less than writing.
+ * Pages that cannot be read are written. */
 static int write_different(struct versions *versions, const struct commit *commit,
                            struct storage_range run, char *buffer)
 {
@@ -268,22 +276,22 @@ static int write_pages(struct versions *versions, const struct commit *commit)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     uint64_t data = version_data_at(versions->part.length);
-    uint64_t done = 0, of = count_lacking(&slot->lacks);
+    uint64_t done = 0, total = count_bytes(&slot->stale_pages);
     char *buffer =
-        slot->is_unsure ? malloc(VERSIONS_BLOCK) : NULL; /* without it everything is written */
+        slot->must_compare ? malloc(VERSIONS_BLOCK) : NULL; /* NULL: all pages are written */
     struct storage_range run;
     int result = 0;
-    tell(versions, 0, of);
-    for (size_t at = 0; result == 0 && version_pages_next(&slot->lacks, at, &run);
+    report_progress(versions, 0, total);
+    for (size_t at = 0; result == 0 && version_pages_next(&slot->stale_pages, at, &run);
          at = run.offset + run.length) {
-        if (run.length > PIECE)
-            run.length = PIECE;
+        if (run.length > PROGRESS_BYTES)
+            run.length = PROGRESS_BYTES;
         result = buffer ? write_different(versions, commit, run, buffer)
                         : slot_write(versions->io, commit->fd, versions->part.base + run.offset,
                                      run.length, data + run.offset);
         done += run.length;
         if (result == 0)
-            tell(versions, done, of);
+            report_progress(versions, done, total);
     }
     free(buffer);
     return result;
@@ -326,8 +334,8 @@ static int fill_slot(struct versions *versions, struct commit *commit, struct st
     if (result == 0)
         result = versions->io->flush(commit->fd) == 0 ? 0 : -errno;
     if (result == 0) {
-        version_pages_clear(&versions->slots[commit->number].lacks);
-        versions->slots[commit->number].is_unsure = 0;
+        version_pages_clear(&versions->slots[commit->number].stale_pages);
+        versions->slots[commit->number].must_compare = 0;
         result = write_record(versions, commit);
     }
     if (result == 0)
@@ -340,9 +348,10 @@ static int fill_slot(struct versions *versions, struct commit *commit, struct st
                 : "the version before stays; open the window again when the device is in order");
 }
 
-int versions_write(struct versions *versions, struct commit *commit, struct storage_error *error)
+/* Collects the dirty pages, then writes part and record to a slot, durably. Local. */
+static int write_part(struct versions *versions, struct commit *commit, struct storage_error *error)
 {
-    int result = note_changes(versions, error);
+    int result = collect_dirty_pages(versions, error);
     if (result != 0)
         return result;
     sum_blocks(versions);
@@ -353,11 +362,9 @@ int versions_write(struct versions *versions, struct commit *commit, struct stor
 /* ---- The protocol ---- */
 
 /*   1  rank 0 sends the version's number and a fresh nonce
- *   2  each rank invalidates a slot, durably; writes the pages that it lacks and the sums, durably;
- *      then the record, durably (write.c)
- *   3  all agree that all succeeded
- *   4  each rank marks its slot, durably
- *   5  all agree, and return
+ *   2  each rank invalidates a slot, durably; writes its stale pages and the sums, durably; then
+ * the record, durably (write_part) 3  all agree that all succeeded 4  each rank marks its slot,
+ * durably 5  all agree, and return
  *
  * Why each step:
  *
@@ -366,7 +373,7 @@ int versions_write(struct versions *versions, struct commit *commit, struct stor
  * - Data before the record: a device may reorder writes, so the existence of a record has to imply
  *   that of its data.
  * - The nonce: a record of the same number may be left from a commit that a crash or a failure
- *   stopped, on a disk that was offline or restored from a backup. Its data would be others.
+ *   stopped, on a disk that was offline or restored from a backup. Its data would differ.
  * - Agreement before the mark: a mark on any rank says that every part is durable. Without it
  *   a rank could overwrite the slot of the version before while another rank's part never
  *   arrives, and then no version is complete.
@@ -380,7 +387,8 @@ int versions_write(struct versions *versions, struct commit *commit, struct stor
  * file never share blocks, so a store cannot run out of space. */
 
 /* Receives rank 0's number and nonce. */
-static int begin(struct versions *versions, struct commit *commit, struct storage_error *error)
+static int begin_commit(struct versions *versions, struct commit *commit,
+                        struct storage_error *error)
 {
     struct version_record *record = &commit->record;
     struct {
@@ -419,7 +427,7 @@ static int begin(struct versions *versions, struct commit *commit, struct storag
 /* The content of a slot that failed is unknown, and its space is needed: it is removed. After an
  * error of the device nothing is retried: a second flush may succeed without the data that the
  * first one lost. */
-static void give_up_slot(struct versions *versions, const struct commit *commit, int error)
+static void discard_slot(struct versions *versions, const struct commit *commit, int error)
 {
     struct own_slot *slot = &versions->slots[commit->number];
     char name[SLOT_NAME];
@@ -429,10 +437,11 @@ static void give_up_slot(struct versions *versions, const struct commit *commit,
         0)
         return;
     slot->exists = slot->is_sized = 0;
-    version_pages_fill(&slot->lacks);
+    version_pages_fill(&slot->stale_pages);
 }
 
-static int mark(struct versions *versions, const struct commit *commit, struct storage_error *error)
+static int mark_slot(struct versions *versions, const struct commit *commit,
+                     struct storage_error *error)
 {
     int result = slot_mark(versions->io, commit->fd, &commit->record);
     if (result == 0)
@@ -440,23 +449,23 @@ static int mark(struct versions *versions, const struct commit *commit, struct s
     versions->failed = result;
     return storage_fail(error, result,
                         "%s.versions/rank-%u.slot-%u: version %" PRIu64
-                        " was made, but not marked: %s: whether it is there, opening the window "
-                        "again tells",
+                        " was made, but not marked: %s: its status is unknown: open the window "
+                        "again to check",
                         versions->path, versions->group.rank, commit->number,
                         commit->record.version, strerror(-result));
 }
 
-static int finish(struct versions *versions, const struct commit *commit,
-                  struct storage_error *error)
+static int finish_commit(struct versions *versions, const struct commit *commit,
+                         struct storage_error *error)
 {
-    int result = versions_agree(versions, mark(versions, commit, error));
+    int result = versions_agree(versions, mark_slot(versions, commit, error));
     if (result != 0) {
         versions->failed = versions->failed ? versions->failed : result;
         return result;
     }
     versions->newest = commit->record.version;
     versions->slots[commit->number].version = commit->record.version;
-    versions_tidy(versions);
+    versions_remove_stale_slots(versions);
     return 0;
 }
 
@@ -464,15 +473,15 @@ int versions_commit(struct versions *versions, struct storage_error *error)
 {
     struct commit commit = {.fd = -1};
     error->text[0] = 0;
-    int result = versions_agree(versions, begin(versions, &commit, error));
+    int result = versions_agree(versions, begin_commit(versions, &commit, error));
     if (result != 0)
         return result;
-    int mine = versions_write(versions, &commit, error);
-    if (mine != 0 && commit.fd >= 0)
-        give_up_slot(versions, &commit, mine);
-    result = versions_agree(versions, mine);
+    int written = write_part(versions, &commit, error);
+    if (written != 0 && commit.fd >= 0)
+        discard_slot(versions, &commit, written);
+    result = versions_agree(versions, written);
     if (result == 0)
-        result = finish(versions, &commit, error);
+        result = finish_commit(versions, &commit, error);
     if (commit.fd >= 0)
         close(commit.fd);
     return result;

@@ -15,15 +15,21 @@
 
 /* A version is complete when every rank's part of one commit (number and nonce) is durable and at
  * least one rank has marked it. The mark says that all ranks agreed: without it the commit may have
- * failed on a rank, and the program may know that. One mark suffices, since whoever set it knew
- * that every part was durable. So a crash between two ranks' marks loses nothing, and nothing that
- * was given up comes back.
+ * failed on a rank, and the program may know that. One mark suffices, because the rank that set
+ * it knew that every part was durable. So a crash between two ranks' marks loses nothing, and an
+ * abandoned version never returns.
  *
  * With one shared file every rank sees all slots, and the version may be of another number of
  * ranks. With a file per rank each sees its own, and the version is what all ranks see together. */
 
-/* The end of what the slots of one version cover without a gap from `at` on. Slots are sorted by
- * rank, and parts mostly in the same order: then one pass is enough. */
+/* A version, as seen in one rank's directory. */
+struct version_choice {
+    struct version_record record; /* of one of its slots; version 0: none was chosen */
+    int is_marked;                /* as far as this directory shows */
+};
+
+/* The end of the bytes that the slots of one version cover without a gap from `at` on. Slots are
+ * sorted by rank, and parts mostly are in the same order: then one pass is enough. */
 static uint64_t covered_from(const struct version_slots *slots, const struct version_record *record,
                              uint64_t at)
 {
@@ -65,9 +71,9 @@ static int record_is_own_part(const struct versions *versions, const struct vers
            (!part->is_in_file || record->offset == part->offset);
 }
 
-/* Whether this directory has what this rank needs to restore the version. */
-static int fits(const struct versions *versions, const struct version_slots *slots,
-                const struct version_record *record)
+/* Whether this directory has all slots that this rank needs to restore the version. */
+static int can_restore(const struct versions *versions, const struct version_slots *slots,
+                       const struct version_record *record)
 {
     const struct versions_part *part = &versions->part;
     for (size_t i = 0; i < slots->count; i++)
@@ -80,10 +86,10 @@ static int fits(const struct versions *versions, const struct version_slots *slo
 }
 
 /* Whether this rank's files still have the version: its own slot, or those of all ranks. A version
- * that is here and does not fit was made by a window of other sizes or other ranks. It must not be
- * skipped as one that the storage has lost: the opening fails. */
-static int is_here(const struct versions *versions, const struct version_slots *slots,
-                   const struct version_record *record)
+ * that is there and cannot be restored was committed by a window of other sizes or other ranks. It
+ * must not be skipped as one that the storage has lost: the opening fails. */
+static int has_version(const struct versions *versions, const struct version_slots *slots,
+                       const struct version_record *record)
 {
     for (size_t i = 0; i < slots->count; i++)
         if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, record) &&
@@ -92,7 +98,7 @@ static int is_here(const struct versions *versions, const struct version_slots *
     return count_ranks(slots, record) == record->ranks;
 }
 
-static int is_marked(const struct version_slots *slots, const struct version_record *record)
+static int has_mark(const struct version_slots *slots, const struct version_record *record)
 {
     for (size_t i = 0; i < slots->count; i++)
         if (slots->slot[i].state == SLOT_COMPLETE &&
@@ -108,49 +114,52 @@ static int is_better(const struct versions *versions, const struct version_slots
 {
     if (record->version != best->version || version_is_same(record, best))
         return record->version > best->version;
-    int fits_more = fits(versions, slots, record) - fits(versions, slots, best);
+    int fits_more = can_restore(versions, slots, record) - can_restore(versions, slots, best);
     return fits_more ? fits_more > 0 : memcmp(record->nonce, best->nonce, VERSIONS_ID) > 0;
 }
 
-/* The newest version up to `limit` that is here. */
-static struct version_choice newest_here(const struct versions *versions,
+/* The newest version up to `limit` in this directory. */
+static struct version_choice find_newest(const struct versions *versions,
                                          const struct version_slots *slots, uint64_t limit)
 {
     struct version_choice best = {0};
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
         if (slots->slot[i].state != SLOT_EMPTY && record->version <= limit &&
-            is_better(versions, slots, record, &best.record) && is_here(versions, slots, record))
+            is_better(versions, slots, record, &best.record) &&
+            has_version(versions, slots, record))
             best.record = *record;
     }
-    best.is_marked = best.record.version && is_marked(slots, &best.record);
+    best.is_marked = best.record.version && has_mark(slots, &best.record);
     return best;
 }
 
-/* Whether rank 0's `choice` is here on all ranks, and one of them has its mark; and whether it fits
- * on all. */
-static int all_have(const struct versions *versions, const struct version_slots *slots,
-                    struct version_choice *choice, int *is_complete, int *fits_all)
+/* Broadcasts rank 0's choice. Sets *is_complete if all ranks have it and one has its mark, and
+ * *fits_all if all can restore it. */
+static int check_all_ranks(const struct versions *versions, const struct version_slots *slots,
+                           struct version_choice *choice, int *is_complete, int *fits_all)
 {
     const struct versions_group *group = &versions->group;
     struct version_choice mine = *choice;
     int64_t all = 0, unmarked = 0, fitting = 0;
     int result = group->broadcast(group->context, &mine, sizeof(mine));
-    int here = mine.record.version && is_here(versions, slots, &mine.record);
+    int here = mine.record.version && has_version(versions, slots, &mine.record);
     if (result == 0)
         result = group->min(group->context, here, &all);
     if (result == 0)
-        result = group->min(group->context, -is_marked(slots, &mine.record), &unmarked);
+        result = group->min(group->context, -has_mark(slots, &mine.record), &unmarked);
     if (result == 0)
-        result = group->min(group->context, here && fits(versions, slots, &mine.record), &fitting);
+        result = group->min(group->context, here && can_restore(versions, slots, &mine.record),
+                            &fitting);
     *is_complete = all && unmarked < 0;
     *fits_all = fitting != 0;
     *choice = mine;
     return result;
 }
 
-static int refuse(const struct versions *versions, const struct version_slots *slots, int result,
-                  struct storage_error *error)
+static int fail_no_common_version(const struct versions *versions,
+                                  const struct version_slots *slots, int result,
+                                  struct storage_error *error)
 {
     const struct version_record *newest = NULL;
     for (size_t i = 0; i < slots->count; i++)
@@ -169,13 +178,13 @@ static int refuse(const struct versions *versions, const struct version_slots *s
 }
 
 /* The chosen version was made by another window. A rank on which it fits says nothing. */
-static int refuse_misfit(const struct versions *versions, const struct version_slots *slots,
-                         const struct version_record *choice, struct storage_error *error)
+static int fail_misfit(const struct versions *versions, const struct version_slots *slots,
+                       const struct version_record *choice, struct storage_error *error)
 {
     const struct versions_part *part = &versions->part;
     const struct version_record *record = NULL;
     char covered[64] = "";
-    if (fits(versions, slots, choice))
+    if (can_restore(versions, slots, choice))
         return -EUCLEAN;
     for (size_t i = 0; i < slots->count; i++)
         if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, choice) &&
@@ -193,9 +202,9 @@ static int refuse_misfit(const struct versions *versions, const struct version_s
         choice->ranks, part->length, versions->group.rank, versions->group.ranks, covered);
 }
 
-/* A crash cannot lead to this: a mark says that every rank's part was durable. */
-static void note_newer(const struct versions *versions, const struct version_slots *slots,
-                       const struct version_choice *choice, struct storage_error *error)
+/* A crash does not cause this, because a mark says that every rank's part was durable. */
+static void report_abandoned(const struct versions *versions, const struct version_slots *slots,
+                             const struct version_choice *choice, struct storage_error *error)
 {
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
@@ -211,8 +220,10 @@ static void note_newer(const struct versions *versions, const struct version_slo
     }
 }
 
-int versions_choose(const struct versions *versions, const struct version_slots *slots,
-                    struct version_choice *choice, struct storage_error *error)
+/* Finds the newest version that all ranks have, the same on all. On success the error may have a
+ * text, too: which version is abandoned. Collective. */
+static int choose_version(const struct versions *versions, const struct version_slots *slots,
+                          struct version_choice *choice, struct storage_error *error)
 {
     const struct versions_group *group = &versions->group;
     int64_t marks = 0, limit = INT64_MAX;
@@ -221,17 +232,17 @@ int versions_choose(const struct versions *versions, const struct version_slots 
         any |= slots->slot[i].state == SLOT_COMPLETE;
     /* From the newest down: a rank's own newest may be newer than what all have. */
     for (;;) {
-        *choice = newest_here(versions, slots, (uint64_t)limit);
+        *choice = find_newest(versions, slots, (uint64_t)limit);
         result = group->min(group->context, (int64_t)choice->record.version, &limit);
         if (result != 0 || limit == 0)
             break;
-        *choice = newest_here(versions, slots, (uint64_t)limit);
+        *choice = find_newest(versions, slots, (uint64_t)limit);
         int is_complete = 0, fits_all = 0;
-        result = all_have(versions, slots, choice, &is_complete, &fits_all);
+        result = check_all_ranks(versions, slots, choice, &is_complete, &fits_all);
         if (result == 0 && is_complete && !fits_all)
-            return refuse_misfit(versions, slots, &choice->record, error);
+            return fail_misfit(versions, slots, &choice->record, error);
         if (result == 0 && is_complete)
-            note_newer(versions, slots, choice, error);
+            report_abandoned(versions, slots, choice, error);
         if (result != 0 || is_complete)
             return result;
         limit--;
@@ -243,7 +254,7 @@ int versions_choose(const struct versions *versions, const struct version_slots 
         return result;
     /* A mark means that all ranks had that version, so no crash has led to this, and a new start
      * would overwrite it. */
-    return refuse(versions, slots, -EUCLEAN, error);
+    return fail_no_common_version(versions, slots, -EUCLEAN, error);
 }
 
 /* ---- Restoring ---- */
@@ -251,13 +262,13 @@ int versions_choose(const struct versions *versions, const struct version_slots 
 /* The data file itself is never a version: the kernel writes any page of it back at any time, so
  * after a crash it holds a mixture of states. All bytes come from slots. */
 
-/* Where a slot's bytes go: byte `at` of the slot to byte at + shift of the part. */
+/* Byte `at` of the slot is byte at + shift of the part. */
 struct target {
     const struct versions_part *part;
     int64_t shift;
 };
 
-/* Equal pages are left alone: a store would dirty them, and the next flush would write them. */
+/* Skips equal pages: a store would dirty them, and the next flush would write them. */
 static int apply_block(void *context, uint64_t at, const void *data, size_t size)
 {
     const struct target *target = context;
@@ -323,9 +334,9 @@ static int slot_is_own_part(const struct versions *versions, const struct versio
            (!versions->part.is_in_file || slot->record.offset == versions->part.offset);
 }
 
-/* The part equals this slot now: takes over its sums. */
-static int adopt(struct versions *versions, const struct version_slot *slot,
-                 struct storage_error *error)
+/* The part equals this slot now, so the slot's sums are the part's. */
+static int load_sums(struct versions *versions, const struct version_slot *slot,
+                     struct storage_error *error)
 {
     struct own_slot *own = own_slot(versions, slot);
     uint32_t *sums = NULL;
@@ -343,14 +354,15 @@ static int adopt(struct versions *versions, const struct version_slot *slot,
                             strerror(-result));
     free(versions->sums);
     versions->sums = sums;
-    version_pages_clear(&versions->unsummed);
+    version_pages_clear(&versions->stale_sums);
     if (own)
-        version_pages_clear(&own->lacks);
+        version_pages_clear(&own->stale_pages);
     return 0;
 }
 
-int versions_restore(struct versions *versions, const struct version_slots *slots,
-                     const struct version_choice *choice, struct storage_error *error)
+/* Restores the part to the choice. Local. */
+static int restore_part(struct versions *versions, const struct version_slots *slots,
+                        const struct version_choice *choice, struct storage_error *error)
 {
     int result = 0;
     for (size_t i = 0; choice->record.version && i < slots->count; i++) {
@@ -359,7 +371,7 @@ int versions_restore(struct versions *versions, const struct version_slots *slot
             !slot_is_own_part(versions, slot))
             continue;
         result = restore_from(versions, slot, 0, error);
-        return result != 0 ? result : adopt(versions, slot, error);
+        return result != 0 ? result : load_sums(versions, slot, error);
     }
     for (size_t i = 0; result == 0 && choice->record.version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
@@ -371,12 +383,12 @@ int versions_restore(struct versions *versions, const struct version_slots *slot
     return result;
 }
 
-/* ---- Settling ---- */
+/* ---- Making the choice durable ---- */
 
 /* Newer versions, and those that were given up, must not come back once the ranks reach their
  * numbers again. The choice itself may be in the kernel's memory only, when the job was killed and
  * not the machine. */
-static int settle_slot(struct versions *versions, const struct version_slot *slot,
+static int finish_slot(struct versions *versions, const struct version_slot *slot,
                        const struct version_record *choice, struct storage_error *error)
 {
     int is_chosen = version_is_same(&slot->record, choice), result = 0;
@@ -399,34 +411,35 @@ static int settle_slot(struct versions *versions, const struct version_slot *slo
                         versions->path, slot->rank, slot->number, strerror(-result));
 }
 
-static void remember(struct versions *versions, const struct version_slot *slot,
-                     const struct version_record *choice)
+static void record_own_slot(struct versions *versions, const struct version_slot *slot,
+                            const struct version_record *choice)
 {
     struct own_slot *own = own_slot(versions, slot);
     if (!own) {
-        versions->has_leftovers = 1;
+        versions->has_stale_slots = 1;
         return;
     }
     int is_valid = slot->state == SLOT_COMPLETE && slot->record.version < choice->version;
     if (slot->state != SLOT_EMPTY && version_is_same(&slot->record, choice))
         is_valid = 1;
-    own->exists = own->is_unsure = 1;
+    own->exists = own->must_compare = 1;
     /* A commit that did not end may have left pages in the page cache that the device could not
      * take. Comparing would find those equal, so such a slot starts anew. */
     own->is_sized = is_valid && has_own_size(versions, &slot->record);
     own->version = is_valid ? slot->record.version : 0;
 }
 
-int versions_settle(struct versions *versions, const struct version_slots *slots,
-                    const struct version_choice *choice, struct storage_error *error)
+/* Makes the choice durable and complete here, and invalidates all newer versions. Local. */
+static int finish_choice(struct versions *versions, const struct version_slots *slots,
+                         const struct version_choice *choice, struct storage_error *error)
 {
     int result = 0;
     for (size_t i = 0; result == 0 && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (!versions_is_mine(versions, slot->rank))
+        if (!versions_is_responsible_for(versions, slot->rank))
             continue;
-        result = settle_slot(versions, slot, &choice->record, error);
-        remember(versions, slot, &choice->record);
+        result = finish_slot(versions, slot, &choice->record, error);
+        record_own_slot(versions, slot, &choice->record);
     }
     if (result == 0 && versions->io->flush_directory(versions->directory) != 0)
         result = storage_fail(error, -errno, "%s.versions: %s", versions->path, strerror(errno));
@@ -434,24 +447,24 @@ int versions_settle(struct versions *versions, const struct version_slots *slots
     return result;
 }
 
-/* ---- Leftovers ---- */
+/* ---- Stale slots ---- */
 
-void versions_tidy(struct versions *versions)
+void versions_remove_stale_slots(struct versions *versions)
 {
     uint64_t kept = versions->slot_count - 1;
     struct version_slots slots;
     struct storage_error ignored; /* the next commit retries */
-    if (!versions->has_leftovers ||
+    if (!versions->has_stale_slots ||
         slots_scan(versions->directory, versions->path, &slots, &ignored) != 0)
         return;
-    versions->has_leftovers = 0;
+    versions->has_stale_slots = 0;
     for (size_t i = 0; i < slots.count; i++) {
         const struct version_slot *slot = &slots.slot[i];
         char name[SLOT_NAME];
-        if (!versions_is_mine(versions, slot->rank) || own_slot(versions, slot))
+        if (!versions_is_responsible_for(versions, slot->rank) || own_slot(versions, slot))
             continue;
         if (slot->state != SLOT_EMPTY && slot->record.version + kept > versions->newest)
-            versions->has_leftovers = 1;
+            versions->has_stale_slots = 1;
         else
             (void)unlinkat(versions->directory, slot_name(name, slot->rank, slot->number), 0);
     }
@@ -460,24 +473,24 @@ void versions_tidy(struct versions *versions)
 
 /* ---- Opening ---- */
 
-/* Opening takes steps between which the ranks agree, so that none goes on alone:
+/* The ranks agree after each step, so that none continues alone:
  *
- *   look      each rank opens its directory, locks its slots, and lists them
- *   choose    the newest version that all ranks have                    choose.c
- *   restore   each rank restores its bytes to that version              restore.c
- *   settle    each rank makes the choice durable and invalidates newer ones
+ *   scan      each rank opens its directory, locks its slots, and lists them
+ *   choose    the newest version that all ranks have
+ *   restore   each rank restores its bytes to that version
+ *   finish    each rank makes the choice durable and invalidates newer ones
  *
  * Nothing on the device changes before all ranks have restored: an opening that fails (a file
  * system that is not mounted, a damaged version) leaves everything for the next one. */
 
-int versions_agree(const struct versions *versions, int mine)
+int versions_agree(const struct versions *versions, int result)
 {
     int64_t min = 0;
-    int result = versions->group.min(versions->group.context, mine, &min);
-    return result != 0 ? result : (int)min;
+    int failure = versions->group.min(versions->group.context, result, &min);
+    return failure != 0 ? failure : (int)min;
 }
 
-int versions_is_mine(const struct versions *versions, uint32_t rank)
+int versions_is_responsible_for(const struct versions *versions, uint32_t rank)
 {
     return rank % versions->group.ranks == versions->group.rank;
 }
@@ -486,9 +499,9 @@ static int make_slots(struct versions *versions)
 {
     size_t length = versions->part.length;
     for (uint32_t i = 0; i < versions->slot_count; i++)
-        if (version_pages_new(&versions->slots[i].lacks, length, 1) != 0)
+        if (version_pages_new(&versions->slots[i].stale_pages, length, 1) != 0)
             return -ENOMEM;
-    return version_pages_new(&versions->unsummed, length, 1);
+    return version_pages_new(&versions->stale_sums, length, 1);
 }
 
 static struct versions *new_versions(const struct versions_part *part,
@@ -500,7 +513,7 @@ static struct versions *new_versions(const struct versions_part *part,
     versions->part = *part;
     versions->group = *group;
     versions->directory = versions->lock = -1;
-    versions->can_clone = 1;
+    versions->has_reflinks = 1;
     versions->slot_count = keep + 1;
     versions->path = strdup(part->path);
     versions->slots = calloc(keep + 1, sizeof(*versions->slots));
@@ -516,8 +529,8 @@ void versions_close(struct versions *versions)
     if (!versions)
         return;
     for (uint32_t i = 0; versions->slots && i < versions->slot_count; i++)
-        version_pages_free(&versions->slots[i].lacks);
-    version_pages_free(&versions->unsummed);
+        version_pages_free(&versions->slots[i].stale_pages);
+    version_pages_free(&versions->stale_sums);
     if (versions->directory >= 0)
         close(versions->directory);
     if (versions->lock >= 0)
@@ -533,8 +546,8 @@ uint64_t versions_newest(const struct versions *versions)
     return versions->newest;
 }
 
-static int look(struct versions *versions, const struct versions_io *io,
-                struct version_slots *slots, struct storage_error *error)
+static int open_directory_and_scan(struct versions *versions, const struct versions_io *io,
+                                   struct version_slots *slots, struct storage_error *error)
 {
     versions->io = io;
     versions->mode = versions_data_mode(versions->path);
@@ -547,7 +560,7 @@ static int look(struct versions *versions, const struct versions_io *io,
 }
 
 /* The run's UUID for its records, drawn by rank 0. */
-static int name_job(struct versions *versions, struct storage_error *error)
+static int draw_job_id(struct versions *versions, struct storage_error *error)
 {
     int result = 0;
     if (versions->group.rank == 0 && versions->io->random(versions->job, VERSIONS_ID) != 0)
@@ -558,8 +571,8 @@ static int name_job(struct versions *versions, struct storage_error *error)
     return result != 0 ? result : reached;
 }
 
-/* Discards the changes so far: only later stores count. */
-static int begin_watching(struct versions *versions)
+/* Discards the dirty ranges so far: only later stores count. */
+static int reset_dirty_ranges(struct versions *versions)
 {
     struct storage_ranges ranges = {0};
     int result = versions->part.changes(versions->part.context, &ranges);
@@ -571,17 +584,17 @@ static int open_all(struct versions *versions, const struct versions_io *io,
                     struct version_slots *slots, struct storage_error *error)
 {
     struct version_choice choice = {0};
-    int result = versions_agree(versions, look(versions, io, slots, error));
+    int result = versions_agree(versions, open_directory_and_scan(versions, io, slots, error));
     if (result == 0)
-        result = versions_agree(versions, name_job(versions, error));
+        result = versions_agree(versions, draw_job_id(versions, error));
     if (result == 0)
-        result = versions_choose(versions, slots, &choice, error);
+        result = choose_version(versions, slots, &choice, error);
     if (result == 0)
-        result = versions_agree(versions, versions_restore(versions, slots, &choice, error));
+        result = versions_agree(versions, restore_part(versions, slots, &choice, error));
     if (result == 0)
-        result = versions_agree(versions, versions_settle(versions, slots, &choice, error));
+        result = versions_agree(versions, finish_choice(versions, slots, &choice, error));
     if (result == 0)
-        result = versions_agree(versions, begin_watching(versions));
+        result = versions_agree(versions, reset_dirty_ranges(versions));
     return result;
 }
 
@@ -605,7 +618,7 @@ int versions_open(const struct versions_part *part, const struct versions_group 
         *versions = made;
         return 0;
     }
-    /* All ranks have opened it, or failed to: none needs it any more. */
+    /* All ranks have opened the directory, or failed to: none needs it. */
     if (made && made->is_new && made->directory >= 0)
         versions_directory_remove(made->directory, made->path);
     versions_close(made);

@@ -55,16 +55,16 @@ static int open_directory(const struct storage_entry *entry, const struct versio
     return storage_entry_open(entry->directory, entry->name, O_RDONLY | O_DIRECTORY, 0, refusal);
 }
 
-static int open_or_make(const struct storage_entry *entry, const char *path,
-                        const struct versions_io *io, int *is_new, const char **refusal)
+static int open_or_create(const struct storage_entry *entry, const char *path,
+                          const struct versions_io *io, int *is_new, const char **refusal)
 {
     mode_t mode = versions_data_mode(path);
     *is_new = mkdirat(entry->directory, entry->name, 0700) == 0;
     if (!*is_new && errno != EEXIST)
         return -errno;
-    /* Also when it existed: its creator may have died before it was durable. */
+    /* Also if it existed: its creator may have died before it was durable. */
     int fd = open_directory(entry, io, refusal), result = fd;
-    /* Whoever may read a file may search its directory. */
+    /* Users who may read the file may search its directory. */
     if (fd >= 0 && *is_new && fchmod(fd, 0700 | mode | (mode & 0444) >> 2) != 0) {
         result = -errno;
         close(fd);
@@ -85,7 +85,7 @@ int versions_directory_open(const char *path, const struct versions_io *io, int 
     *is_new = 0;
     int result = storage_entry_find(&entry, name, &refusal);
     if (result == 0)
-        result = open_or_make(&entry, path, io, is_new, &refusal);
+        result = open_or_create(&entry, path, io, is_new, &refusal);
     storage_entry_close(&entry);
     if (result < 0)
         (void)fail_entry(error, result, refusal, name,
@@ -208,8 +208,8 @@ int slot_mark(const struct versions_io *io, int fd, const struct version_record 
     return result != 0 ? result : io->flush(fd) == 0 ? 0 : -errno;
 }
 
-/* A file too short for a header holds nothing. A record that is not this rank's is not this
- * slot's: somebody renamed files. */
+/* A file that is too short for a header is empty. So is a slot with another rank's record: the
+ * files were renamed. */
 static int read_header(int fd, struct version_slot *slot)
 {
     unsigned char bytes[VERSIONS_SUMS_AT] = {0};

@@ -9,9 +9,9 @@
 
 /* CRC-32C (Castagnoli), as in iSCSI (RFC 3720, B.4). */
 
-/* Of `size` bytes. */
+/* The CRC of `size` bytes. */
 uint32_t versions_crc(const void *data, size_t size);
-/* The same without the CPU's instruction; for tests. */
+/* The same without the CPU's instruction, for tests. */
 uint32_t versions_crc_plain(const void *data, size_t size);
 
 /* ---- Format of a slot ---- */
@@ -110,7 +110,8 @@ int versions_directory_open(const char *path, const struct versions_io *io, int 
 int versions_directory_find(const char *path, const char **refusal);
 /* Removes the directory, which is open, if it has no slots. */
 void versions_directory_remove(int directory, const char *path);
-/* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: somebody has them.
+/* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: another window or
+ * job has them.
  */
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error);

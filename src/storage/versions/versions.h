@@ -23,7 +23,7 @@ struct versions_group {
     int (*min)(void *context, int64_t mine, int64_t *min);
 };
 
-/* What one rank has in the window. */
+/* One rank's part of the window. */
 struct versions_part {
     const char *path; /* the data file; the versions are in PATH.versions/. Copied. */
     char *base;       /* the rank's bytes; borrowed until versions_close */
@@ -36,12 +36,12 @@ struct versions_part {
      * does. 1: some of it may be unchanged; it is compared before it is written. */
     int (*changes)(void *context, struct storage_ranges *changes);
     void *context;
-    /* NULL, or told of a commit how many of the bytes that differ have been written: 0 at first,
-     * then after each 16 MiB, at last all of them, before they are made durable. */
-    void (*progress)(void *context, uint64_t done, uint64_t of);
+    /* NULL, or called during a commit with the bytes written so far and in total: at the start,
+     * after each 16 MiB, and at the end, before they are durable. */
+    void (*progress)(void *context, uint64_t done, uint64_t total);
 };
 
-/* System calls that reach the device. Tests leave out single steps to show that each is needed. */
+/* System calls that reach the device. Tests skip single steps to show that each is needed. */
 struct versions_io {
     ssize_t (*write)(int fd, const void *data, size_t size, off_t offset);
     int (*flush)(int fd); /* as fdatasync */
