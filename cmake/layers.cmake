@@ -4,7 +4,7 @@
 # it names, with only that layer's name in it (a link in the build tree), so an include of any other layer does
 # not compile. scripts/check-layers draws the graph and finds includes that evade this ("../").
 
-# onespace_headers(LAYER [DIRECTORY]): makes the target headers-LAYER. Who links it may include "LAYER/…"
+# onespace_headers(LAYER [DIRECTORY]): makes the target headers-LAYER. A target that links it may include "LAYER/…"
 # from src/LAYER, or from DIRECTORY.
 function(onespace_headers layer)
   set(directory ${PROJECT_SOURCE_DIR}/src/${layer})
@@ -22,7 +22,7 @@ endfunction()
 
 # onespace_layer(LAYER [DIRECTORY dir] [SOURCES …] [FREESTANDING …] [EXPORTS layer…] [USES layer…]): the object
 # library layer-LAYER. FREESTANDING sources are compiled to run on a task's thread, without libc. EXPORTS are the
-# layers that the headers of this one include: whoever sees this layer sees them. USES are those that only its
+# layers that the headers of this one include: a layer that sees this one sees them. USES are those that only its
 # sources include; they are not passed on.
 function(onespace_layer layer)
   cmake_parse_arguments(LAYER "" "DIRECTORY" "SOURCES;FREESTANDING;EXPORTS;USES" ${ARGN})

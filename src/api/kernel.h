@@ -5,7 +5,7 @@
 #include "base/kernel.h"
 
 /* The version that is compared with those of kernel.org, and in `release` what uname(2) calls it.
- * 0, or -1 if that is not a version; `release` is set all the same. */
+ * 0, or -1 if that is not a version; `release` is set in both cases. */
 int kernel_here(struct kernel_release *kernel, char *release, size_t size);
 
 /* Whether the environment says to run on a kernel with known faults (ONESPACE_FAULTY_KERNEL=1). */

@@ -154,7 +154,7 @@ void memory_reclaim(struct space *space);
  * munmap fail for the whole range, so the range is split; up to 64 KiB around the mapping stay. */
 long memory_unmap(uintptr_t start, size_t size);
 
-/* What the unmapper unmaps at once: adjacent slots; or, from UNMAPPER_CHANNELS on, a channel of
+/* A unit of work of the unmapper: adjacent slots; or, from UNMAPPER_CHANNELS on, a channel of
  * onespace/insitu.h. A run is posted again only after it is finished. */
 enum { UNMAPPER_CHANNELS = LAYOUT_SLOTS, UNMAPPER_RUNS = 2 * LAYOUT_SLOTS };
 struct unmapper_run {
