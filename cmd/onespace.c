@@ -1,4 +1,4 @@
-/* cmd/onespace.c: the command: picks the subcommand. */
+/* cmd/onespace.c: the command `onespace`, which calls a subcommand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,9 @@ int command_host(int argc, char **argv)
     return host_serve(3, argv[1], argv[2], atoi(argv[3]), atoi(argv[4]));
 }
 
-/* A main stack may be as small as `ulimit -s` says and holds arguments and environment, too. */
-enum { ENOUGH_STACK = 1 << 20, OWN_STACK = 2 << 20 };
+/* The main stack may be as small as `ulimit -s` and holds arguments and environment, too. A
+ * subcommand then runs on a stack of its own. */
+enum { MAIN_STACK_MIN_BYTES = 1 << 20, OWN_STACK_BYTES = 2 << 20 };
 
 static struct {
     int (*function)(int, char **);
@@ -68,11 +69,11 @@ static void make_call(void)
 static int run_on_own_stack(void)
 {
     static ucontext_t caller, callee;
-    void *stack = mmap(NULL, OWN_STACK, PROT_READ | PROT_WRITE,
+    void *stack = mmap(NULL, OWN_STACK_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (stack == MAP_FAILED || getcontext(&callee) != 0)
         return EXIT_FAILURE;
-    callee.uc_stack = (stack_t){.ss_sp = stack, .ss_size = OWN_STACK};
+    callee.uc_stack = (stack_t){.ss_sp = stack, .ss_size = OWN_STACK_BYTES};
     callee.uc_link = &caller;
     makecontext(&callee, make_call, 0);
     if (swapcontext(&caller, &callee) != 0)
@@ -83,7 +84,7 @@ static int run_on_own_stack(void)
 static int run(int (*function)(int, char **), int argc, char **argv)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= ENOUGH_STACK)
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= MAIN_STACK_MIN_BYTES)
         return function(argc, argv);
     call.function = function;
     call.argc = argc;
@@ -106,7 +107,7 @@ static const struct command *find_command(const char *name)
     for (const struct command *command = commands; command->name; command++)
         if (strcmp(name, command->name) == 0)
             return command;
-    const char *like = help_most_like(name, name_at, NULL);
+    const char *like = help_most_similar(name, name_at, NULL);
     fprintf(stderr, "onespace: no command '%s'", name);
     if (like)
         fprintf(stderr, "; did you mean %s?", like);
@@ -115,7 +116,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-static int say_help(const char *name)
+static int print_help(const char *name)
 {
     const struct command *command = name ? find_command(name) : NULL;
     if (name && !command)
@@ -127,10 +128,11 @@ static int say_help(const char *name)
     return 0;
 }
 
-/* A tool that is preloaded for the program is in this process, too. Tools for MPI programs crash at
- * the end of one that has not used MPI, and the launcher, or the shell, would take that for the end
- * of the program. Commands leave nothing to atexit and destructors but to free their memory. */
-static int end_without_tools(int status)
+/* A tool that is preloaded for the program is loaded into this process, too. Tools for MPI programs
+ * crash at the exit of a process that has not used MPI, and the launcher or the shell would take
+ * that for the status of the program. So skip atexit handlers and destructors, which only free
+ * memory. */
+static int exit_without_tools(int status)
 {
     const char *preloaded = getenv("LD_PRELOAD");
     if (!preloaded || !*preloaded)
@@ -147,7 +149,7 @@ static int run_command(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
-        return say_help(argv[2]);
+        return print_help(argv[2]);
     if (strcmp(argv[1], "--version") == 0) {
         printf("onespace %s\n", onespace_version());
         return 0;
@@ -158,5 +160,5 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return end_without_tools(run_command(argc, argv));
+    return exit_without_tools(run_command(argc, argv));
 }

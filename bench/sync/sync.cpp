@@ -11,7 +11,6 @@
 //   dot/limit: the same without a reduction. Lines "dot/..." give the time of one product.
 #include <functional>
 #include <onespace/sync/cluster.hpp>
-#include <onespace/sync/punctual.hpp>
 #include <optional>
 
 #include "../lib/bench.h"

@@ -154,8 +154,8 @@ static int note_script(struct verdict *verdict)
     return 1;
 }
 
-/* Programs that execute others and start no children do nothing else: env, nice, and many that set
- * an application up. */
+/* A program that executes another one and starts no children only sets it up: env, nice, and many
+ * wrappers of applications. */
 static void note_execution(struct verdict *verdict)
 {
     static const char *const executes[] = {"execv",  "execve", "execvp",  "execvpe",  "execl",
@@ -208,7 +208,7 @@ static void find_refused(const char *name, char path[PATH_MAX])
     }
 }
 
-/* Replaces the general fix where the language needs another one. */
+/* Replaces the general fix if the language needs another one. */
 static void fix_for_language(struct verdict *verdict)
 {
     char path[PATH_MAX];

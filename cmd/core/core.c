@@ -1,4 +1,4 @@
-/* cmd/core/core.c: onespace core: writes a core of one task, which runs on. */
+/* cmd/core/core.c: onespace core: writes a core of one task, which continues afterwards. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -45,7 +45,7 @@ struct request {
     const char *file;  /* or NULL */
     int number;
     int by_pid, by_id; /* how many spaces have a task with that pid, with that id */
-    struct ps_key key; /* of the space with the task: that pid's before that id's */
+    struct ps_key key; /* of the space with the task; a pid wins over an id */
     int has_pid;       /* whether that space has the pid */
     int status;        /* -1: no task was found */
     int fd;            /* of the file, opened before this process became the space's user; or -1 */
@@ -56,8 +56,8 @@ struct request {
 
 static char temporary[PATH_MAX]; /* empty: none */
 
-/* The kernel lets the task's threads go on when this process has ended. */
-static void give_up(int number)
+/* The kernel lets the task's threads continue when this process has ended. */
+static void remove_file_and_die(int number)
 {
     if (temporary[0])
         unlink(temporary);
@@ -69,11 +69,11 @@ static void set_signals(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (unsigned i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-        signal(ending[i], give_up);
+        signal(ending[i], remove_file_and_die);
     signal(SIGXFSZ, SIG_IGN); /* writing fails instead */
 }
 
-int core_cannot_write(const char *path, int error)
+int core_report_write_error(const char *path, int error)
 {
     fprintf(stderr, "onespace core: %s: %s: %s\n", path, strerror(error),
             error == ENOSPC || error == EDQUOT || error == EFBIG
@@ -96,12 +96,12 @@ int core_open_file(const char *path)
         if (fd >= 0)
             return fd;
     }
-    core_cannot_write(path, errno);
+    core_report_write_error(path, errno);
     temporary[0] = 0;
     return -1;
 }
 
-void core_drop_file(int fd)
+void core_discard_file(int fd)
 {
     close(fd);
     unlink(temporary);
@@ -118,7 +118,7 @@ int core_finish_file(int fd, const char *path, int64_t written)
     if (error)
         unlink(temporary);
     temporary[0] = 0;
-    return error ? core_cannot_write(path, error) : 0;
+    return error ? core_report_write_error(path, error) : 0;
 }
 
 /* ---- The task ---- */
@@ -155,9 +155,8 @@ static unsigned count_inside(const struct code *code, const struct core_threads 
     return inside;
 }
 
-/* Debuggers do not find the code of the space by themselves if the task has no list of libraries.
- */
-static void say_code(const struct code *code, unsigned inside)
+/* Without a list of libraries in the task, debuggers do not find the code of the space. */
+static void print_code_hint(const struct code *code, unsigned inside)
 {
     if (inside && output_has_control(code->path))
         printf("%u of the threads in a system call that onespace handles; the file with that code "
@@ -169,7 +168,7 @@ static void say_code(const struct code *code, unsigned inside)
                inside, code->path, (uintmax_t)code->base);
 }
 
-/* Between core_stop and core_release nothing waits for anyone but the disk. */
+/* Between core_stop and core_release only the disk can delay the task. */
 static int write_core(const struct ps_space *space, const struct ps_task *task, const char *path,
                       int opened)
 {
@@ -188,7 +187,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     unsigned count = threads.count;
     int64_t written = 0;
     if (result == 0) {
-        result = core_choose(space, task, &memory);
+        result = core_select_memory(space, task, &memory);
         if (result == 0) {
             code = memory.code;
             inside = count_inside(&code, &threads);
@@ -197,7 +196,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
                 inside = 0;
             core_note(space, task, &threads, &memory, &notes);
             written = notes.failed ? -ENOMEM : core_write(fd, &memory, &notes);
-            core_forget(&memory);
+            core_free_memory(&memory);
         }
         int released = core_release(&threads);
         result = result == 0 ? released : result;
@@ -205,18 +204,18 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     double stopped = now() - start;
     free(notes.bytes);
     if (opened >= 0 && result == 0 && written < 0)
-        return core_cannot_write(path, (int)-written);
+        return core_report_write_error(path, (int)-written);
     if (opened >= 0 && result != 0)
         return explain(task, result, stuck);
     if (result != 0) {
-        core_drop_file(fd);
+        core_discard_file(fd);
         return explain(task, result, stuck);
     }
     if (opened < 0 && core_finish_file(fd, path, written) != 0)
         return 1;
     printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
            count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
-    say_code(&code, inside);
+    print_code_hint(&code, inside);
     return 0;
 }
 
@@ -292,8 +291,8 @@ static void dumped(const struct ps_key *key, int value, void *context)
     request->status = value == 2 ? -1 : value;
 }
 
-/* The user of the space may have no right to write here: the file is this user's, opened before and
- * named after. */
+/* The user of the space may not be allowed to write here. So this user's file is opened before and
+ * renamed after. */
 static int dump_as_user(const struct ps_query *query, struct request *request)
 {
     char path[32];
@@ -304,7 +303,7 @@ static int dump_as_user(const struct ps_query *query, struct request *request)
     snprintf(path, sizeof(path), "core.%d", (int)*request->task_pid);
     if (request->status == 0)
         return core_finish_file(request->fd, request->file ? request->file : path, 0);
-    core_drop_file(request->fd);
+    core_discard_file(request->fd);
     return request->status;
 }
 
@@ -350,8 +349,8 @@ static int run(struct request *request)
     return request->status != 0;
 }
 
-/* The kernel starts a handler without standard output and error: what is opened next must not
- * become one of these. */
+/* The kernel starts a handler of core_pattern without standard output and error: no other file must
+ * get their numbers. */
 static void open_standard_streams(void)
 {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)

@@ -20,7 +20,7 @@ enum { CORE_EXTENDED_MAX = 16384 };
 
 struct core_thread {
     int id;
-    int signal; /* that it was about to get; delivered when it goes on */
+    int signal; /* pending; delivered when the thread continues */
     struct user_regs_struct registers;
     arch_float_registers float_registers;
     size_t extended_size; /* 0: this CPU has none */
@@ -36,17 +36,17 @@ struct core_threads {
  * does not stop (the kernel waits for a device or for a vfork child in its name), or -errno. None
  * is stopped after a failure. */
 int core_stop(const struct ps_task *task, struct core_threads *threads, int *stuck);
-/* Lets them go on, and frees. 0, or -ESRCH when one of them was killed meanwhile. */
+/* Lets the threads continue and frees. 0, or -ESRCH if one of them was killed. */
 int core_release(struct core_threads *threads);
 
-/* ---- segments.c: which memory is written ---- */
+/* ---- segments.c: which memory of the task the core has ---- */
 
 struct core_segment {
     const struct map_region *region;
     uintptr_t start, end;
-    uint64_t bytes;      /* from start, that the file holds; the rest is not in it */
+    uint64_t bytes;      /* from start, that the file contains; the others are not in it */
     int is_sparse;       /* absent pages are zero: holes in the file */
-    const void *content; /* in place of the task's memory; NULL: that */
+    const void *content; /* in place of the task's memory; or NULL */
 };
 
 struct core_memory {
@@ -56,18 +56,18 @@ struct core_memory {
     int memory, page_map; /* descriptors of /proc/PID/mem and pagemap, or -1 */
     struct code code;     /* that all tasks run; path empty: not known */
     void *added;          /* the content of a segment that is not the task's; or NULL */
-    uintptr_t change_at;  /* where the core says `change` in place of the task's word; 0: nowhere */
+    uintptr_t change_at;  /* of the word that the core replaces by `change`; 0: none */
     uintptr_t change;
 };
 
-/* Of a task that is stopped: 0 or -errno. */
-int core_choose(const struct ps_space *space, const struct ps_task *task,
-                struct core_memory *memory);
+/* Selects the memory of a stopped task. 0 or -errno. */
+int core_select_memory(const struct ps_space *space, const struct ps_task *task,
+                       struct core_memory *memory);
 /* Whether the page is there, in memory or swapped out. */
 enum { CORE_PAGES = 4096 };
-size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
-                    unsigned char present[CORE_PAGES]);
-void core_forget(struct core_memory *memory);
+size_t core_pages_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
+                          unsigned char present[CORE_PAGES]);
+void core_free_memory(struct core_memory *memory);
 
 /* Reads at that address, or offset of a file: bytes read. */
 typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
@@ -76,7 +76,7 @@ typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t si
 
 /* The end of the range of slot 0, of which no task's core has anything. */
 #define CORE_ENTRY_AT (LAYOUT_REGION + LAYOUT_RANGE - LAYOUT_MIB)
-/* What the core has there: one more library of the task. */
+/* One more library of the task, at CORE_ENTRY_AT. */
 struct core_entry {
     struct space_link_map map;
     char name[PATH_MAX];
@@ -106,7 +106,7 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
 /* The file that is mapped at the address, by an NT_FILE note; path empty: none. */
 void core_file_at(const void *content, size_t size, uintptr_t address, struct code *code);
 
-/* What the registry says of the task. 0 or -1. */
+/* Reads the task's slot of the registry. 0 or -1. */
 int core_read_slot(const struct ps_space *space, const struct ps_task *task,
                    struct space_slot *slot);
 
@@ -114,7 +114,7 @@ int core_read_slot(const struct ps_space *space, const struct ps_task *task,
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
                    size_t size);
 
-/* What the registry and the task's own memory say of it. */
+/* The task's slot of the registry, and the record in its own memory. */
 struct core_record {
     struct space_slot slot;
     struct child child;
@@ -139,16 +139,16 @@ int64_t core_write(int fd, const struct core_memory *memory, const struct core_n
 int core_open_file(const char *path);
 /* Gives it that name; written < 0 is an error. 0, or 1 with a message. */
 int core_finish_file(int fd, const char *path, int64_t written);
-void core_drop_file(int fd);
-/* Says why it cannot be written: 1. */
-int core_cannot_write(const char *path, int error);
+void core_discard_file(int fd);
+/* Prints why the file cannot be written. Returns 1. */
+int core_report_write_error(const char *path, int error);
 
 /* ---- kernel_core.c: the core of a task that crashed, from that of the whole space ---- */
 
 struct core_from {
     const char *core; /* a file, or "-": standard input */
     const char *file; /* to write */
-    int is_crashed;   /* the kernel tells what follows */
+    int is_crashed;   /* the kernel named the crashed process: the next fields are valid */
     uid_t uid;
     gid_t gid;
     uint64_t limit; /* RLIMIT_CORE of the process that crashed, bytes */
@@ -166,8 +166,8 @@ int core_from(const struct core_from *from);
 struct core_extract {
     int from;            /* the kernel's core: a file or a pipe */
     int to;              /* a new file */
-    int opens_nothing;   /* no file that the core names, whose file system may never answer */
-    int pid, id, signal; /* found: of the task that crashed; id: -1 not known */
+    int opens_nothing;   /* none of the files that the core names: their file system may hang */
+    int pid, id, signal; /* result: of the crashed task; id -1: not known */
     int64_t written;
     int is_cut; /* the kernel's core ends before the task's memory does */
     int write_error;

@@ -1,10 +1,11 @@
-/* cmd/core/extract.c: from the kernel's core of a whole space that of the task that crashed.
+/* cmd/core/extract.c: extracts the core of the crashed task from the kernel's core of a whole
+ * space.
  *
- * One pass, since it may come through a pipe from the kernel (core(5)): headers, notes, memory by
- * ascending address. The registry comes before all tasks. The task is the one in whose range the
- * crashed thread's thread pointer lies; its record in the registry tells its mappings elsewhere.
- * What is wanted of the memory is written as it comes. The notes are written last, because those of
- * the task's own program are made from its memory. */
+ * The core is read in one pass, because it may come through a pipe from the kernel (core(5)):
+ * headers, notes, memory by ascending address. The registry comes before all tasks. The crashed
+ * task is the one whose range contains the crashed thread's thread pointer; its record in the
+ * registry lists its mappings elsewhere. The task's memory is written as it arrives. The notes are
+ * written last, because those about the task's own program are made from its memory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,7 @@ struct extraction {
 
 /* ---- Reading ---- */
 
-/* Fewer bytes only at the end. */
+/* Reads `size` bytes, or fewer at the end of the file. */
 static size_t read_some(struct extraction *x, void *to, size_t size)
 {
     size_t got = 0;
@@ -51,8 +52,8 @@ static size_t read_some(struct extraction *x, void *to, size_t size)
     return got;
 }
 
-/* 0, or -ENODATA when it ends before. */
-static int go_to(struct extraction *x, uint64_t offset)
+/* Skips to an offset. 0, or -ENODATA if the file ends before it. */
+static int skip_to(struct extraction *x, uint64_t offset)
 {
     if (offset > x->at && lseek(x->result->from, (off_t)offset, SEEK_SET) >= 0)
         x->at = offset; /* no pipe */
@@ -78,14 +79,14 @@ static int read_headers(struct extraction *x)
     if (!x->headers || !x->kept)
         return -ENOMEM;
     size_t size = x->count * sizeof(*x->headers);
-    if (go_to(x, header.e_phoff) != 0 || read_some(x, x->headers, size) != size ||
+    if (skip_to(x, header.e_phoff) != 0 || read_some(x, x->headers, size) != size ||
         x->headers[0].p_type != PT_NOTE || x->headers[0].p_filesz > NOTES_MAX)
         return -ENOEXEC;
     x->notes_size = x->headers[0].p_filesz;
     x->notes = malloc(x->notes_size + 1);
     if (!x->notes)
         return -ENOMEM;
-    return go_to(x, x->headers[0].p_offset) == 0 &&
+    return skip_to(x, x->headers[0].p_offset) == 0 &&
                    read_some(x, x->notes, x->notes_size) == x->notes_size
                ? 0
                : -ENOEXEC;
@@ -172,12 +173,12 @@ static int is_zero(const char *bytes, size_t size)
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
-/* The registry: its head and the task's slot, and no more. */
+/* Reads the head of the registry and the task's slot. */
 static int read_registry(struct extraction *x)
 {
     const size_t head = offsetof(struct space, files);
     uint64_t start = x->at, slot = offsetof(struct space, slots) + x->slot * sizeof(x->record.slot);
-    free(x->head); /* of another segment that claims to be the registry */
+    free(x->head); /* another segment may claim to be the registry */
     x->head = ps_allocate_head();
     if (!x->head)
         return -ENOMEM;
@@ -185,7 +186,7 @@ static int read_registry(struct extraction *x)
         return -ESRCH;
     if (slot < head) /* the slots begin within what was read */
         memcpy(&x->record.slot, (const char *)x->head + slot, sizeof(x->record.slot));
-    else if (go_to(x, start + slot) != 0 ||
+    else if (skip_to(x, start + slot) != 0 ||
              read_some(x, &x->record.slot, sizeof(x->record.slot)) != sizeof(x->record.slot))
         return -ESRCH;
     x->has_slot = 1;
@@ -236,17 +237,17 @@ static void find_code(struct extraction *x)
 static int read_code(struct extraction *x, const Elf64_Phdr *header)
 {
     size_t size = header->p_filesz < sizeof(x->code_page) ? header->p_filesz : sizeof(x->code_page);
-    int result = go_to(x, header->p_offset);
+    int result = skip_to(x, header->p_offset);
     if (result == 0)
         x->code_bytes = read_some(x, x->code_page, size);
     return result;
 }
 
-/* Zeroes become holes: through a pipe the kernel sends them. */
+/* Through a pipe the kernel sends zeroes; they become holes. */
 static int copy_memory(struct extraction *x, const Elf64_Phdr *header)
 {
     uint64_t left = header->p_filesz;
-    int result = go_to(x, header->p_offset) != 0 ? -ENODATA : 0;
+    int result = skip_to(x, header->p_offset) != 0 ? -ENODATA : 0;
     while (left > 0 && result == 0) {
         size_t wanted = left < ARCH_PAGE * 16 ? left : ARCH_PAGE * 16;
         size_t got = read_some(x, x->buffer, wanted);
@@ -278,7 +279,7 @@ static int pass_memory(struct extraction *x)
         if (header->p_type != PT_LOAD)
             continue;
         if (header->p_vaddr == LAYOUT_REGISTRY && header->p_filesz >= least) {
-            result = go_to(x, header->p_offset);
+            result = skip_to(x, header->p_offset);
             result = result == 0 ? read_registry(x) : result;
             if (result == 0)
                 find_code(x);
@@ -293,7 +294,7 @@ static int pass_memory(struct extraction *x)
 
 /* ---- Writing notes ---- */
 
-/* From the task's memory in the file that is being written. Bytes read. */
+/* Reads the task's memory from the file that is being written. Returns the bytes read. */
 static size_t read_memory(const struct extraction *x, uintptr_t from, void *to, size_t size)
 {
     for (unsigned i = 0; i < x->kept_count; i++) {
@@ -325,7 +326,7 @@ static size_t read_code_page(const void *context, uint64_t at, void *to, size_t 
     return size;
 }
 
-/* Adds the code to the list of libraries: chain.c. */
+/* Adds the code of the space to the list of libraries (core_make_entry). */
 static int add_code(struct extraction *x)
 {
     static struct core_entry entry;
@@ -382,7 +383,7 @@ static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t
     return read_memory(x, x->record.slot.debug.map.bias + offset, to, size);
 }
 
-/* The kernel's is the root's. */
+/* The kernel's vector is the root's, so this is the task's own. */
 static void note_vector(const struct extraction *x, struct core_notes *notes)
 {
     Elf64_auxv_t vector[CORE_AUXV_MAX];
@@ -395,7 +396,7 @@ static void note_vector(const struct extraction *x, struct core_notes *notes)
         }
 }
 
-/* The rows of the task's own mappings. */
+/* Keeps the rows of the task's own mappings. */
 static void note_files(const struct extraction *x, const struct note *note,
                        struct core_notes *notes)
 {

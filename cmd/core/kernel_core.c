@@ -1,10 +1,10 @@
 /* cmd/core/kernel_core.c: the core of the task that crashed, from the kernel's core of the whole
  * space.
  *
- * As a handler in kernel.core_pattern the command is started by the kernel with all rights, and
- * what it reads is the memory of a program that may mean harm. Root therefore opens the new file,
- * and a child with the rights of the user whose program crashed does the rest. The kernel applies
- * RLIMIT_CORE to files only; for a pipe it leaves that to the handler. */
+ * As a handler in kernel.core_pattern the kernel starts the command with all privileges, and the
+ * memory that it reads may be that of a hostile program. So root only opens the new file, and a
+ * child with the rights of the user whose program crashed does the rest. The kernel applies
+ * RLIMIT_CORE to files only; for a pipe the handler must do that. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -54,7 +54,7 @@ static int explain_extract(const char *from, const char *path, const struct core
                            int result)
 {
     if (result == -EIO && extract->write_error)
-        return core_cannot_write(path, extract->write_error);
+        return core_report_write_error(path, extract->write_error);
     if (result == -ENOEXEC || result == -ENODATA)
         fprintf(stderr, "onespace core: %s is not a core that a kernel has written\n", from);
     else if (result == -ESRCH)
@@ -84,7 +84,7 @@ static int extract(const struct core_from *from, struct core_extract *request)
     return 0;
 }
 
-/* The size counts, as for the kernel's cores; a write beyond it fails, because SIGXFSZ is ignored.
+/* Limits the size, as for the kernel's cores. A write beyond it fails, because SIGXFSZ is ignored.
  */
 static void bound_file(uint64_t most)
 {
@@ -96,7 +96,7 @@ static void bound_file(uint64_t most)
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-/* In a child: an exit status. */
+/* Extracts in a child process. Returns an exit status. */
 static int extract_as_user(const struct core_from *from, struct core_extract *request, uid_t uid,
                            gid_t gid)
 {
@@ -128,7 +128,7 @@ static int extract_as_user(const struct core_from *from, struct core_extract *re
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* The core's descriptor, and who may read it: -1 with a message. */
+/* The core's descriptor, and its owner in *status; -1 with a message. */
 static int open_core(const struct core_from *from, struct stat *status)
 {
     int is_input = strcmp(from->core, "-") == 0;
@@ -173,9 +173,9 @@ int core_from(const struct core_from *from)
     /* The core of a program that had more rights than its user stays root's, as the kernel's. */
     if (result == 0 && from->is_crashed && from->dump == 1 && geteuid() == 0 &&
         fchown(request.to, uid, gid) != 0)
-        result = core_cannot_write(from->file, errno);
+        result = core_report_write_error(from->file, errno);
     if (result == 0)
         return core_finish_file(request.to, from->file, 0);
-    core_drop_file(request.to);
+    core_discard_file(request.to);
     return result;
 }

@@ -1,11 +1,12 @@
-/* cmd/core/notes.c: what a core says beside the memory: the process, its threads' registers, its
- * auxiliary vector and its mapped files.
+/* cmd/core/notes.c: the notes of a core: the process, its threads' registers, its auxiliary
+ * vector and its mapped files.
  *
- * The kernel has one auxiliary vector for a space, the root's. A task's own lies on its stack; its
- * child record tells where. Debuggers take the program's place from AT_ENTRY, and from the
- * program's DT_DEBUG entry find the task's own list of libraries. musl, started as a command as all
- * dynamic linkers of tasks are, leaves the vector with its own entry: therefore what leads to the
- * program is set anew from what the task shows to debuggers. */
+ * The kernel has one auxiliary vector for a space, the root's. A task's own vector is on its stack,
+ * and its child record has the address. Debuggers take the program's address from AT_ENTRY, and
+ * find the task's list of libraries by the program's DT_DEBUG entry. musl, which like all dynamic
+ * linkers of tasks is started as a command, leaves its own entry point in the vector. So the
+ * entries that lead to the program are set again, from the data that the task provides for
+ * debuggers. */
 #include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -203,7 +204,7 @@ struct loaded {
     uintptr_t bias;
 };
 
-/* Of the program in memory, whose first page begins with its headers. */
+/* Reads the program in memory, whose first page begins with its headers. */
 static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t size)
 {
     const struct loaded *loaded = context;
@@ -226,7 +227,7 @@ static void note_vector(const struct ps_task *task, const struct core_memory *me
 
 /* ---- Mapped files ---- */
 
-/* A deleted file, in memory or not, no debugger can open. */
+/* Debuggers cannot open a deleted file, in memory or not. */
 static int is_file(const struct core_memory *memory, size_t at)
 {
     const char *name = memory->segments[at].region->name;

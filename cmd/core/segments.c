@@ -5,10 +5,9 @@
  * memory that is in no file, and the first page of ELF files. Debuggers read the rest from the
  * files.
  *
- * Private pages that were never touched are zero, and holes in the core. Of shared memory the
- * kernel shows only the pages that this process has touched, without allocating the others. So the
- * others are not in the core at all: a debugger reports them as missing, where zeroes would be
- * wrong. */
+ * Private pages that were never touched are zero, and holes in the core. The kernel shows which
+ * pages of shared memory this process has touched, without allocating the others. So the others are
+ * not in the core at all: a debugger reports them as missing, where zeroes would be wrong. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +48,8 @@ static unsigned read_filter(int pid)
     return filter;
 }
 
-size_t core_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
-                    unsigned char present[CORE_PAGES])
+size_t core_pages_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
+                          unsigned char present[CORE_PAGES])
 {
     static uint64_t entries[CORE_PAGES];
     size_t pages = (end - start) / ARCH_PAGE;
@@ -95,7 +94,7 @@ static int starts_with_elf(const struct core_memory *memory, const struct map_re
            memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* How much of the mapping's beginning is written. */
+/* The bytes of the mapping, from its start, that the core contains. */
 static uint64_t bytes_of(const struct core_memory *memory, const struct map_region *region,
                          unsigned filter)
 {
@@ -126,7 +125,7 @@ static uintptr_t end_of_run(const struct core_memory *memory, uintptr_t at, uint
     static unsigned char present[CORE_PAGES];
     uintptr_t last = at; /* behind the last page that is like the first */
     for (uintptr_t page = at; page < end;) {
-        size_t pages = core_present(memory, page, end, present);
+        size_t pages = core_pages_present(memory, page, end, present);
         if (page == at)
             *is_present = present[0];
         for (size_t i = 0; i < pages; i++, page += ARCH_PAGE) {
@@ -167,7 +166,7 @@ static int open_file(int pid, const char *name)
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* A thread may be in a system call that this code handles. */
+/* The code of the space: a thread may be in a system call that onespace handles. */
 static int is_code(const struct core_memory *memory, const struct map_region *region)
 {
     return region->name && memory->code.path[0] && region->permissions[1] != 'w' &&
@@ -189,8 +188,8 @@ static int is_its_own(const struct ps_space *space, const struct core_memory *me
                          : region->owner == MAP_TASK && region->slot == task->slot;
 }
 
-int core_choose(const struct ps_space *space, const struct ps_task *task,
-                struct core_memory *memory)
+int core_select_memory(const struct ps_space *space, const struct ps_task *task,
+                       struct core_memory *memory)
 {
     unsigned filter = read_filter(task->pid);
     *memory = (struct core_memory){.memory = -1, .page_map = -1};
@@ -208,11 +207,11 @@ int core_choose(const struct ps_space *space, const struct ps_task *task,
         if (is_its_own(space, memory, &memory->map.regions[i], task))
             result = add_region(memory, &memory->map.regions[i], filter);
     if (result != 0)
-        core_forget(memory);
+        core_free_memory(memory);
     return result;
 }
 
-void core_forget(struct core_memory *memory)
+void core_free_memory(struct core_memory *memory)
 {
     if (memory->memory >= 0)
         close(memory->memory);
@@ -450,7 +449,9 @@ static void put_program_headers(struct writing *writing, const struct core_memor
     }
 }
 
-/* Up to BUFFER bytes. What cannot be read, as behind the end of a file, is a hole. */
+/* Writes up to BUFFER bytes. Unreadable memory, such as that behind the end of a file, becomes a
+ * hole.
+ */
 static void put_memory(struct writing *writing, const struct core_memory *memory, uintptr_t from,
                        size_t size, char *buffer)
 {
@@ -485,7 +486,7 @@ static void put_segment(struct writing *writing, const struct core_memory *memor
             at = until;
             continue;
         }
-        pages = core_present(memory, at, until, present);
+        pages = core_pages_present(memory, at, until, present);
         while (run < pages && present[run] == present[0])
             run++;
         if (present[0])

@@ -1,11 +1,11 @@
 /* cmd/core/threads.c: stops the threads of one task and reads their registers.
  *
- * By PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal: the task's parent sees nothing, and a
- * system call that a thread waits in goes on afterwards, like after SIGSTOP and SIGCONT. If this
- * command is killed, the kernel lets the threads go on.
+ * PTRACE_SEIZE and PTRACE_INTERRUPT send no signal: the task's parent sees nothing, and a blocking
+ * system call continues afterwards, like after SIGSTOP and SIGCONT. If this command is killed, the
+ * kernel lets the threads continue.
  *
  * In thread mode several tasks are threads of one process. A thread's task is the one in whose
- * range its thread pointer lies; the others go on at once. */
+ * range its thread pointer lies; the other threads continue at once. */
 #include <ctype.h>
 #include <dirent.h>
 #include <elf.h>
@@ -21,15 +21,15 @@
 #include "cmd/core/core.h"
 #include "onespace.h"
 
-enum { PATIENCE_MS = 5000 };
+enum { STOP_TIMEOUT_MS = 5000 };
 
-/* Waits until it has stopped. The signal that it was stopped by, 0 for the interruption, or -errno.
- */
-static int await_stop(int thread)
+/* Waits until the thread has stopped. Returns the signal that stopped it, 0 for the interruption,
+ * or -errno. */
+static int wait_for_stop(int thread)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     int status;
-    for (int waited = 0; waited < PATIENCE_MS; waited++) {
+    for (int waited = 0; waited < STOP_TIMEOUT_MS; waited++) {
         int result = waitpid(thread, &status, __WALL | WNOHANG);
         if (result < 0 || (result > 0 && !WIFSTOPPED(status)))
             return -ESRCH;
@@ -68,7 +68,7 @@ static int read_registers(struct core_thread *thread)
     return 0;
 }
 
-static int let_go(const struct core_thread *thread)
+static int detach(const struct core_thread *thread)
 {
     return ptrace(PTRACE_DETACH, thread->id, NULL, (void *)(intptr_t)thread->signal) == 0 ? 0
                                                                                           : -errno;
@@ -106,14 +106,14 @@ static int stop_thread(const struct ps_task *task, int id, struct core_threads *
         return errno == ESRCH ? 0 : -errno;
     ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
     thread->id = id;
-    int result = await_stop(id);
+    int result = wait_for_stop(id);
     if (result >= 0) {
         thread->signal = result;
         result = read_registers(thread);
     }
     int shares_process = task->id == 0 || (task->flags & ONESPACE_SPAWN_THREAD);
     if (result == 0 && shares_process && slot_of(thread) != task->slot)
-        let_go(thread);
+        detach(thread);
     else if (result == 0) {
         threads->count++;
         return 1;
@@ -133,8 +133,8 @@ static int is_known(const struct core_threads *threads, const int *others, unsig
     return 0;
 }
 
-/* One pass over the threads that there are: how many were not known, or -errno. `others` are those
- * that were looked at and are not stopped. */
+/* Stops the threads that are not known yet. Returns their number, or -errno. `others`: threads that
+ * were examined and not stopped. */
 static int stop_new(const struct ps_task *task, struct core_threads *threads, int **others,
                     unsigned *count, int *stuck)
 {
@@ -163,7 +163,7 @@ static int stop_new(const struct ps_task *task, struct core_threads *threads, in
     return result < 0 ? result : found;
 }
 
-/* A thread that is not stopped yet may start another one: until a pass finds none. */
+/* A thread that is not stopped yet may start another one, so repeat until a pass finds none. */
 int core_stop(const struct ps_task *task, struct core_threads *threads, int *stuck)
 {
     unsigned count = 0;
@@ -190,7 +190,7 @@ int core_release(struct core_threads *threads)
 {
     int result = 0;
     for (unsigned i = 0; i < threads->count; i++) {
-        if (let_go(&threads->all[i]) != 0)
+        if (detach(&threads->all[i]) != 0)
             result = -ESRCH;
         free(threads->all[i].extended);
     }

@@ -27,7 +27,7 @@ static long now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Reads until the end of the pipe: 0 or -ETIMEDOUT. What does not fit is dropped. */
+/* Reads until the end of the pipe, and discards what does not fit. 0 or -ETIMEDOUT. */
 static int read_answer(int in, char *answer, size_t size, long deadline)
 {
     char rest[512];
@@ -55,11 +55,11 @@ static int read_answer(int in, char *answer, size_t size, long deadline)
 static void enter_child(int out, void (*function)(int, void *), void *context)
 {
     struct rlimit no_core = {0, 0};
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     setpgid(0, 0); /* so that its own children can be killed with it */
     setrlimit(RLIMIT_CORE, &no_core);
-    for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
-        dup2(nowhere, fd);
+    for (int fd = 0; fd < 3 && null >= 0; fd++)
+        dup2(null, fd);
     function(out, context);
     _exit(0);
 }
@@ -186,7 +186,7 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     printf("%-*s%-*s ", SUBJECT_AT, status_names[status], FINDING_AT - SUBJECT_AT - 1, subject);
     output_wrapped(stdout, width, FINDING_AT, FINDING_AT, output_clean(text));
     putchar('\n');
-    fflush(stdout); /* some of the next checks take a while */
+    fflush(stdout); /* some of the next checks are slow */
 }
 
 /* A number of ranks, or 0. */
@@ -196,7 +196,7 @@ static unsigned ranks_from(const char *text)
     return digits > 0 && digits < 7 && !text[digits] ? (unsigned)atoi(text) : 0;
 }
 
-static void look_at_all(void)
+static void check_all(void)
 {
     static void (*const parts[])(void) = {
         doctor_kernel, doctor_memory, doctor_limits, doctor_calls,   doctor_install,
@@ -213,7 +213,7 @@ static int report(unsigned ranks)
     if (ranks)
         doctor_ranks(ranks);
     else
-        look_at_all();
+        check_all();
     if (json.out)
         json_close(&json, ']');
     else

@@ -84,7 +84,7 @@ static void say_futex_hash(struct kernel_release kernel)
             status == 0 ? strerror(atoi(answer)) : "the call ends the process");
 }
 
-/* A line for each fault that the project knows of, so that the list is a table. */
+/* One line for each known fault of kernels. */
 static void say_faults(struct kernel_release kernel, const char *release)
 {
     for (size_t i = 0; i < kernel_fault_count; i++) {
@@ -103,7 +103,7 @@ static void say_faults(struct kernel_release kernel, const char *release)
     }
 }
 
-/* Not having them is no fault: nothing but --guard needs them. */
+/* A missing feature is no fault: only --guard needs it. */
 static void say_keys(struct kernel_release kernel)
 {
     static const char subject[] = "protection keys";
@@ -240,7 +240,7 @@ static void say_needed(const char *name, const char *fix, int error)
 
 void doctor_calls(void)
 {
-    /* Without a child, for which this would be needed. */
+    /* Not in a child process, which could not be waited for without it. */
     say_needed("wait4", "Allow wait4 in the container's filter.", call_wait4());
     say_needed("rt_sigaction", "Allow rt_sigaction in the container's filter.",
                outcome(call_rt_sigaction));

@@ -143,8 +143,8 @@ void doctor_memory(void)
  *
  * The kernel counts memory per address space, so a limit on memory applies to the whole space. */
 
-/* The registry, the command and one small task. */
-#define LEAST_SPACE (UINT64_C(256) << 20)
+/* For the registry, the command and one small task. */
+#define SPACE_MIN_BYTES (UINT64_C(256) << 20)
 
 static void say_memory_limit(int resource, const char *subject, const char *fix)
 {
@@ -153,7 +153,7 @@ static void say_memory_limit(int resource, const char *subject, const char *fix)
     if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
         doctor_say(DOCTOR_GOOD, subject, NULL, "unlimited");
     else
-        doctor_say(limit.rlim_cur < LEAST_SPACE ? DOCTOR_WRONG : DOCTOR_WARNING, subject, fix,
+        doctor_say(limit.rlim_cur < SPACE_MIN_BYTES ? DOCTOR_WRONG : DOCTOR_WARNING, subject, fix,
                    "%s for all tasks of a space together, not for each",
                    output_bytes(text, limit.rlim_cur));
 }

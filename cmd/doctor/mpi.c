@@ -201,7 +201,7 @@ static void ask_version(int out, void *context)
 }
 
 /* Whether the library contains this text: the name of a function that it calls. */
-static int file_names(const char *path, const char *text)
+static int file_contains(const char *path, const char *text)
 {
     struct stat stat;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -218,8 +218,8 @@ static int file_names(const char *path, const char *text)
     return found;
 }
 
-/* Whether a file beside the library that matches the pattern contains the text. */
-static int neighbour_names(const char *library, const char *pattern, const char *text)
+/* Whether a file that matches the pattern in the library's directory contains the text. */
+static int sibling_contains(const char *library, const char *pattern, const char *text)
 {
     char path[2 * PATH_MAX];
     int found = 0;
@@ -229,7 +229,7 @@ static int neighbour_names(const char *library, const char *pattern, const char 
     if (glob(path, 0, NULL, &hits) != 0)
         return 0;
     for (size_t i = 0; !found && i < hits.gl_pathc; i++)
-        found = file_names(hits.gl_pathv[i], text);
+        found = file_contains(hits.gl_pathv[i], text);
     globfree(&hits);
     return found;
 }
@@ -239,7 +239,7 @@ static void say_layer(const char *library, const char *layer)
 {
     char path[PATH_MAX];
     if (strncmp(strrchr(library, '/') + 1, "libmpi_abi.so", 13) == 0)
-        layer = "libonespace-mpi-abi.so"; /* the standard interface, whoever's library it is */
+        layer = "libonespace-mpi-abi.so"; /* the standard interface, of any library */
     const char *agent = agent_path(), *slash = agent ? strrchr(agent, '/') : NULL;
     int length = slash ? (int)(slash - agent) : 0;
     if (!slash ||
@@ -254,7 +254,7 @@ static void say_layer(const char *library, const char *layer)
                    "%s: each rank maps them for itself, since %s is missing", library, path);
 }
 
-static const char *const one_copy = "one copy between tasks, without the kernel";
+static const char *const single_copy = "one copy between tasks, without the kernel";
 
 static void say_mpich(const char *path, const char *text)
 {
@@ -268,13 +268,13 @@ static void say_mpich(const char *path, const char *text)
         at += strspn(at, " \t");
         snprintf(device, sizeof(device), "%.*s", (int)strcspn(at, "\n"), at);
     }
-    int own = file_names(path, call);
-    int ucx = strstr(device, "ucx") && (neighbour_names(path, "ucx/libuct_cma.so*", call) ||
-                                        neighbour_names(path, "*/ucx/libuct_cma.so*", call));
+    int own = file_contains(path, call);
+    int ucx = strstr(device, "ucx") && (sibling_contains(path, "ucx/libuct_cma.so*", call) ||
+                                        sibling_contains(path, "*/ucx/libuct_cma.so*", call));
     if (own || ucx)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: MPICH %s, device %s: large messages by %s: %s", path, version, device,
-                   own ? "its own CMA" : "UCX's CMA", one_copy);
+                   own ? "its own CMA" : "UCX's CMA", single_copy);
     else
         doctor_say(
             DOCTOR_WARNING, "MPI library", "Install UCX's CMA module, or an MPICH built with CMA.",
@@ -290,11 +290,11 @@ static void say_open_mpi(const char *path, const char *text)
     word_after(text, "Open MPI v", version, sizeof(version));
     int major = atoi(version);
     /* The component is a file of its own, or part of libopen-pal. */
-    int cma = file_names(path, call) || neighbour_names(path, "libopen-pal.so*", call) ||
-              neighbour_names(path, "openmpi/mca_smsc_cma.so", call) ||
-              neighbour_names(path, "openmpi/mca_btl_vader.so", call) ||
-              neighbour_names(path, "openmpi*/mca_btl_vader.so", call) ||
-              neighbour_names(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
+    int cma = file_contains(path, call) || sibling_contains(path, "libopen-pal.so*", call) ||
+              sibling_contains(path, "openmpi/mca_smsc_cma.so", call) ||
+              sibling_contains(path, "openmpi/mca_btl_vader.so", call) ||
+              sibling_contains(path, "openmpi*/mca_btl_vader.so", call) ||
+              sibling_contains(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     char component[PATH_MAX]; /* src/smsc knows these releases */
     agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
     int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
@@ -302,7 +302,7 @@ static void say_open_mpi(const char *path, const char *text)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: Open MPI %s: large messages by CMA (%s, with pml "
                    "ob1): %s%s",
-                   path, version, major >= 5 ? "smsc/cma" : "btl vader", one_copy,
+                   path, version, major >= 5 ? "smsc/cma" : "btl vader", single_copy,
                    knows && component[0] ? "; smsc/onespace where all ranks of a node are tasks"
                                          : "");
     else
@@ -311,14 +311,14 @@ static void say_open_mpi(const char *path, const char *text)
                    path, version);
 }
 
-/* It does not use CMA between tasks; since 2021.19 it can open libxpmem.so.0. */
+/* Intel MPI does not use CMA between tasks. Since 2021.19 it can open libxpmem.so.0. */
 static void say_intel_mpi(const char *path, const char *version)
 {
-    if (file_names(path, "libxpmem.so.0"))
+    if (file_contains(path, "libxpmem.so.0"))
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: Intel MPI %s: large messages by XPMEM, with I_MPI_SHM_XPMEM=1 and "
                    "I_MPI_FABRICS=shm: %s",
-                   path, version, one_copy);
+                   path, version, single_copy);
     else
         doctor_say(DOCTOR_WARNING, "MPI library",
                    "For large messages use 2021.19 or later, or another MPI.",
@@ -346,7 +346,7 @@ static void say_library(const char *path)
         say_mpich(path, text);
     } else {
         text[strcspn(text, "\n")] = 0;
-        int cma = file_names(path, "process_vm_readv");
+        int cma = file_contains(path, "process_vm_readv");
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: %.100s: not tried with onespace; it %s CMA itself", path, text,
                    cma ? "uses" : "does not use");
@@ -376,8 +376,8 @@ void doctor_mpi(void)
 
 extern char **environ;
 
-/* Lists what mpi_defaults_set adds to the environment. In a child, so that programs which this
- * command starts later do not inherit it. */
+/* Lists what mpi_defaults_set adds to the environment. In a child process, so that programs that
+ * this command starts later do not inherit it. */
 static void list_defaults(int out, void *context)
 {
     (void)context;

@@ -1,5 +1,5 @@
-/* cmd/doctor/storage.c: what MPI windows on storage would cost on the file system of the current
- * directory. Tried with an unnamed file, which disappears with the child that opened it. */
+/* cmd/doctor/storage.c: the cost of MPI windows on storage in the file system of the current
+ * directory, tried with an unnamed file, which disappears with the child that opened it. */
 #include "cmd/doctor/doctor.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { SIZE = 8 << 20, SMALL = 64 << 10, TIMEOUT_MS = 20000 };
 
-/* What the child found; written as one line of numbers. */
+/* The results of the child, which writes them as one line of numbers. */
 struct storage_trial {
     long written; /* bytes, by a store of one */
     int is_reserved, can_direct, is_tracked, is_shared;

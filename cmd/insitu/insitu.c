@@ -52,7 +52,7 @@ static void visited(const struct ps_key *key, int has_channel, void *context)
         search->key = *key;
 }
 
-/* Only a host takes tasks from outside. */
+/* Only the host of a space accepts tasks from outside. */
 static int has_host(const char *name)
 {
     int socket = *name ? host_find(name) : -1;
@@ -125,7 +125,7 @@ int insitu_become_task(const struct insitu_request *request, char *const *progra
 
 extern char **environ;
 
-enum { WORDS_MOST = 16 };
+enum { WORDS_MAX = 16 };
 
 static const char *python(void)
 {
@@ -133,7 +133,7 @@ static const char *python(void)
     return given && *given ? given : "python3";
 }
 
-/* Before anything joins the space: 0, or -1 with a message. */
+/* Called before this process joins the space. 0, or -1 with a message. */
 static int check_python(void)
 {
     char *words[] = {(char *)python(), "-c", "__import__('onespace.dump')", NULL};
@@ -177,11 +177,11 @@ static void fill_words(const struct insitu_request *request, const char **words)
     words[count] = NULL;
 }
 
-/* A task that executed Python would leave the space, so Python becomes one more. Signals that would
- * end this program go to it. */
-static int run_beside(char *const *words)
+/* A task that executed Python would leave the space, so Python is started as another task. Signals
+ * that would end this process are forwarded to it. */
+static int run_as_task(char *const *words)
 {
-    enum { LOOK_MS = 100 };
+    enum { POLL_MS = 100 };
     struct onespace_status status;
     sigset_t set;
     sigemptyset(&set);
@@ -195,7 +195,7 @@ static int run_beside(char *const *words)
         return 1;
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
-    while (onespace_wait(task, &status, LOOK_MS) == -ETIMEDOUT) {
+    while (onespace_wait(task, &status, POLL_MS) == -ETIMEDOUT) {
         static const struct timespec none;
         int number = sigtimedwait(&set, NULL, &none);
         if (number > 0)
@@ -206,12 +206,12 @@ static int run_beside(char *const *words)
 
 int insitu_dump(const struct insitu_request *request)
 {
-    const char *words[WORDS_MOST];
+    const char *words[WORDS_MAX];
     fill_words(request, words);
     if (check_python() < 0)
         return 1;
     if (!request->space && insitu_is_task())
-        return run_beside((char *const *)words);
+        return run_as_task((char *const *)words);
     return insitu_become_task(request, (char *const *)words);
 }
 
@@ -307,7 +307,7 @@ static int set_option(int option, struct insitu_request *request)
     }
 }
 
-/* What remains beside the options: 0 or -1 with a message. */
+/* Reads the arguments that are no options: 0 or -1 with a message. */
 static int set_words(int count, char **words, struct insitu_request *request)
 {
     if (!request->verb)

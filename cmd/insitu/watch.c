@@ -12,7 +12,7 @@
 #include "base/futex.h"
 #include "cmd/insitu/insitu.h"
 #include "cmd/lib/output.h"
-#include "insitu/handle.h"
+#include "insitu/insitu.h"
 #include "onespace/insitu.h"
 
 /* ---- The smallest and the largest element of arrays ---- */
@@ -35,7 +35,7 @@ static void add_value(struct extent *extent, double value)
     extent->numbers++;
 }
 
-/* Elements may be anywhere, also at addresses that do not suit their type. */
+/* Elements may be at addresses that are not aligned for their type. */
 #define DEFINE_ROW(name, type)                                                                     \
     static void name(struct extent *extent, const char *at, uint64_t count, int64_t stride)        \
     {                                                                                              \
@@ -66,7 +66,7 @@ static row_function *const rows[] = {
     [ONESPACE_INSITU_FLOAT32] = float32_row, [ONESPACE_INSITU_FLOAT64] = float64_row,
 };
 
-/* From dimension d on; at most ONESPACE_INSITU_DIMENSIONS deep. */
+/* Adds the elements from dimension d on. Recursion is at most ONESPACE_INSITU_DIMENSIONS deep. */
 static void add_from(struct extent *extent, const struct onespace_insitu_array *array, unsigned d,
                      const char *at)
 {
@@ -95,7 +95,7 @@ struct watching {
     const struct insitu_request *request;
     struct onespace_insitu *channel;
     unsigned long looks, most; /* most 0: without limit */
-    uint64_t looked_ns;        /* when a step was taken last, 0: never */
+    uint64_t taken_ns;         /* when a step was taken last, 0: never */
     struct row *rows;
     size_t row_count, room;
 };
@@ -180,7 +180,7 @@ static void print_step(struct watching *watching, const struct onespace_insitu_s
                        FILE *out)
 {
     const struct insitu_channel *channel = watching->channel->channel;
-    uint64_t now = futex_now_ns(), then = watching->looked_ns;
+    uint64_t now = futex_now_ns(), then = watching->taken_ns;
     char name[INSITU_NAME];
     snprintf(name, sizeof(name), "%s", channel->name);
     fprintf(out, "channel %s: step %" PRIu64, output_clean(name), step->step);
@@ -189,7 +189,7 @@ static void print_step(struct watching *watching, const struct onespace_insitu_s
     if (atomic_load(&channel->skipped))
         fprintf(out, ", %" PRIu64 " skipped", atomic_load(&channel->skipped));
     putc('\n', out);
-    watching->looked_ns = now;
+    watching->taken_ns = now;
 }
 
 /* ---- Waiting ---- */
@@ -200,7 +200,7 @@ static int is_ending(const struct insitu_channel *channel)
     return atomic_load(&channel->last) != UINT64_MAX || atomic_load(&channel->broken);
 }
 
-static void pause_between_looks(const struct watching *watching)
+static void pause_between_steps(const struct watching *watching)
 {
     static const struct timespec moment = {.tv_nsec = 20000000};
     uint64_t deadline = futex_now_ns() + (uint64_t)(watching->request->interval * 1e9);
@@ -208,7 +208,7 @@ static void pause_between_looks(const struct watching *watching)
         nanosleep(&moment, NULL);
 }
 
-static int patience_ms(const struct insitu_request *request)
+static int take_timeout_ms(const struct insitu_request *request)
 {
     double ms = request->interval * 1000;
     return ms < 100 ? 100 : ms > INT_MAX ? INT_MAX : (int)ms;
@@ -216,7 +216,7 @@ static int patience_ms(const struct insitu_request *request)
 
 /* ---- */
 
-/* It may name what the producer has named. */
+/* The message may contain names from the producer. */
 static const char *message(void)
 {
     static char text[1024];
@@ -224,7 +224,7 @@ static const char *message(void)
     return output_clean(text);
 }
 
-/* The channel has no further step: an exit status, or -1 for 0. */
+/* Reports that the channel has no further step. Returns an exit status, or -1 for success. */
 static int end(int result)
 {
     fprintf(stderr, "onespace insitu watch: %s\n", message());
@@ -236,11 +236,11 @@ static int look(FILE *out, unsigned width, void *context)
     struct watching *watching = context;
     struct onespace_insitu_step step;
     if (watching->looks)
-        pause_between_looks(watching);
-    int result = onespace_insitu_take(watching->channel, &step, patience_ms(watching->request));
+        pause_between_steps(watching);
+    int result = onespace_insitu_take(watching->channel, &step, take_timeout_ms(watching->request));
     if (result == -ETIMEDOUT) {
         fprintf(out, "channel %s: no step within %g s\n", watching->request->channel,
-                patience_ms(watching->request) / 1e3);
+                take_timeout_ms(watching->request) / 1e3);
         return 0;
     }
     if (result < 0)
@@ -260,7 +260,7 @@ static int open_channel(struct watching *watching)
 {
     const struct insitu_request *request = watching->request;
     double ms = strtod(request->wait, NULL) * 1000;
-    /* Of another version it would go on outside the space, and make one of its own. */
+    /* A command of another version would continue outside the space and make its own. */
     int result = insitu_is_task() ? onespace_init() : -EPERM;
     if (result >= 0)
         result = onespace_insitu_open(request->channel, ONESPACE_INSITU_LATEST,

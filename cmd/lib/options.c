@@ -103,8 +103,8 @@ const char *help_next_option(const char *text, struct help_option *option)
     return NULL;
 }
 
-/* Letters to insert, remove, replace or exchange with their neighbour. */
-static unsigned distance(const char *a, const char *b)
+/* Damerau-Levenshtein edit_distance. */
+static unsigned edit_distance(const char *a, const char *b)
 {
     unsigned rows[3][WORD_MAX + 1];
     size_t width = strlen(b);
@@ -126,22 +126,22 @@ static unsigned distance(const char *a, const char *b)
     return rows[strlen(a) % 3][width];
 }
 
-const char *help_most_like(const char *given, const char *(*next)(const void *names, int index),
-                           const void *names)
+const char *help_most_similar(const char *given, const char *(*next)(const void *names, int index),
+                              const void *names)
 {
     const char *best = NULL, *name;
     size_t length = strlen(given);
-    unsigned least = length < 4 ? 1 : length < 8 ? 2 : 3;
+    unsigned limit = length < 4 ? 1 : length < 8 ? 2 : 3;
     if (length == 0 || length > WORD_MAX)
         return NULL;
     for (int i = 0; (name = next(names, i)); i++) {
-        unsigned unlike = strlen(name) <= WORD_MAX ? distance(given, name) : WORD_MAX;
-        /* What is cut off after three letters and more was meant to be longer. */
+        unsigned difference = strlen(name) <= WORD_MAX ? edit_distance(given, name) : WORD_MAX;
+        /* A prefix of three letters or more is an abbreviation. */
         if (length >= 3 && strncmp(given, name, length) == 0)
-            unlike = 1;
-        if (unlike <= least && (!best || unlike < least)) {
+            difference = 1;
+        if (difference <= limit && (!best || difference < limit)) {
             best = name;
-            least = unlike;
+            limit = difference;
         }
     }
     return best;
@@ -154,18 +154,18 @@ static const char *name_at(const void *options, int index)
     return ((const struct option *)options)[index].name;
 }
 
-/* getopt has said that there is no such option. */
+/* getopt has printed that there is no such option. */
 static void suggest(char **argv, const char *given, const struct option *options)
 {
     char name[64];
     size_t length = strcspn(given, "=");
     snprintf(name, sizeof(name), "%.*s", (int)length, given);
-    const char *like = help_most_like(name, name_at, options);
+    const char *like = help_most_similar(name, name_at, options);
     if (like)
         fprintf(stderr, "%s: did you mean --%s?\n", argv[0], like);
 }
 
-/* Launchers have -np: read as --np where that is an option. */
+/* Launchers have -np: reads it as --np, if that is an option. */
 static void read_np(int argc, char **argv, const struct option *options)
 {
     static char np[] = "--np";

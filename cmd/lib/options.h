@@ -59,19 +59,19 @@ struct help_option {
     int text_length;
 };
 
-/* The next row of `text` that explains an option: where the search goes on, or NULL. */
+/* Finds the next row of `text` that explains an option. Returns where to continue, or NULL. */
 const char *help_next_option(const char *text, struct help_option *option);
 
-/* The word of `names` that is most like `given`, if it is much like it, else NULL. next: gives the
- * words, with an index from 0 on, and NULL at the end. */
-const char *help_most_like(const char *given, const char *(*next)(const void *names, int index),
-                           const void *names);
+/* The name that is most similar to `given`, or NULL if none is similar. next: returns the names by
+ * index, and NULL at the end. */
+const char *help_most_similar(const char *given, const char *(*next)(const void *names, int index),
+                              const void *names);
 
 /* ---- Options ---- */
 
-/* As getopt_long, but a long option must be written in full: an abbreviation would get another
- * meaning with the next version's options. It is refused as an unknown option is, by '?' and a
- * message. One that is much like an option is said, and -np is --np. */
+/* Like getopt_long, but a long option must be written in full, because the options of the next
+ * version could change the meaning of an abbreviation. For an abbreviation or an unknown option it
+ * prints a message, with the most similar option, and returns '?'. -np means --np. */
 int options_next(int argc, char **argv, const char *letters, const struct option *options);
 
 /* ---- Subcommands that are Python programs, installed beside the command ---- */

@@ -200,7 +200,7 @@ static void print_row(const struct output_table *table, FILE *out, const unsigne
 
 void output_table(struct output_table *table, FILE *out, unsigned width)
 {
-    enum { LEAST = 12 }; /* of the last column, however narrow the terminal */
+    enum { LAST_COLUMN_MIN = 12 }; /* of the last column, however narrow the terminal */
     unsigned widths[16] = {0}, taken = 0, last = table->columns - 1;
     for (unsigned i = 0; i < last; i++) {
         widths[i] = columns_of(table->headers[i], strlen(table->headers[i]));
@@ -210,7 +210,9 @@ void output_table(struct output_table *table, FILE *out, unsigned width)
         }
         taken += widths[i] + 1;
     }
-    unsigned left = width == 0 ? UINT32_MAX / 2 : width > taken + LEAST ? width - taken : LEAST;
+    unsigned left = width == 0                        ? UINT32_MAX / 2
+                    : width > taken + LAST_COLUMN_MIN ? width - taken
+                                                      : LAST_COLUMN_MIN;
     print_row(table, out, widths, table->headers, left);
     for (unsigned at = 0; at + last < table->count; at += table->columns)
         print_row(table, out, widths, (const char *const *)table->cells + at, left);
@@ -348,13 +350,13 @@ void json_boolean(struct output_json *json, const char *key, int value)
 
 double watch_seconds(const char *command, const char *argument)
 {
-    enum { MOST = 86400 };
+    enum { SECONDS_MAX = 86400 };
     char *end;
     double seconds = argument ? strtod(argument, &end) : 2;
-    if (!argument || (end != argument && !*end && seconds >= 0.1 && seconds <= MOST))
+    if (!argument || (end != argument && !*end && seconds >= 0.1 && seconds <= SECONDS_MAX))
         return seconds;
     fprintf(stderr, "%s: --watch=%s: give seconds from 0.1 to %d, or nothing. Try `%s --help`.\n",
-            command, argument, MOST, command);
+            command, argument, SECONDS_MAX, command);
     return -1;
 }
 

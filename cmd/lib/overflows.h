@@ -1,4 +1,4 @@
-/* cmd/lib/overflows.h: reports what found its table in the registry full. */
+/* cmd/lib/overflows.h: reports tables of the registry that were full when they were needed. */
 #ifndef ONESPACE_CMD_LIB_OVERFLOWS_H
 #define ONESPACE_CMD_LIB_OVERFLOWS_H
 

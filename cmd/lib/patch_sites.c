@@ -49,7 +49,7 @@ static int place_of(long nr)
     return -1;
 }
 
-/* Of places of calls those that can be patched. */
+/* Counts those of the found system calls that can be patched. */
 static void count_patched(const unsigned char *code, size_t size, struct arch_span *spans,
                           const int *places, unsigned count, struct patch_sites *sites)
 {

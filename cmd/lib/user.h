@@ -1,7 +1,7 @@
-/* cmd/lib/user.h: gives up root's rights before the memory or the files of another user are read.
+/* cmd/lib/user.h: drops root's privileges before reading the memory or the files of another user.
  *
  * The memory of a space, a core and a file of a user may contain anything. They are read with the
- * rights of that user, so that a fault in the reading code gives the user no further rights. */
+ * rights of that user, so that a defect in the reading code gives the user no additional rights. */
 #ifndef ONESPACE_CMD_LIB_USER_H
 #define ONESPACE_CMD_LIB_USER_H
 
@@ -19,8 +19,8 @@ int user_become(uid_t uid, gid_t gid);
  * devices has effects. */
 int user_open_regular(const char *path);
 
-/* A number, 0, that this process and its children share: what a child that became another user may
- * say to its parent, which must check it. NULL: out of memory. */
+/* A number, initially 0, that this process shares with its children. A child that became another
+ * user may return a result in it, which the parent must check. NULL: out of memory. */
 int32_t *user_shared_number(void);
 
 #endif

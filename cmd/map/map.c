@@ -42,7 +42,7 @@ struct request {
     const char *svg;          /* or NULL */
     const char *wanted;       /* or NULL */
     unsigned drawn;
-    FILE *out; /* of a picture: memory, until all of it is there */
+    FILE *out; /* a picture is written to memory until it is complete */
     unsigned width;
 };
 
@@ -80,7 +80,7 @@ static int show(struct request *request, struct map *map)
     } else
         map_print(request->out, request->width, map, rows, count, &request->view);
     free(rows);
-    return result < 0 ? -ECANCELED : 0; /* draw has said why */
+    return result < 0 ? -ECANCELED : 0; /* draw has printed why */
 }
 
 enum { SHOWN, FAILED, ENDED };
@@ -91,12 +91,12 @@ static int visit(struct ps_space *space, void *context)
     struct map map;
     int result = map_read(space, &map);
     if (result == 0) {
-        map_sort(&map);
+        map_classify(&map);
         result = show(request, &map);
         map_free(&map);
     }
     if (result == -ESRCH && request->pause > 0)
-        return ENDED; /* the next look will tell */
+        return ENDED; /* the next round reports it */
     if (result != 0 && result != -ECANCELED)
         fprintf(stderr, "onespace map: the memory of the space of pid %d cannot be read: %s\n",
                 space->root_pid, result == -ESRCH ? "it has ended meanwhile" : strerror(-result));
@@ -128,7 +128,7 @@ static int set_order(struct request *request, const char *word)
     return 0;
 }
 
-/* What does not go together, and too many words. */
+/* Rejects options that exclude one another, and too many arguments. */
 static int check(const struct request *request, int words)
 {
     const char *problem = NULL;

@@ -74,7 +74,7 @@ int map_read(const struct ps_space *space, struct map *map);
 void map_free(struct map *map);
 
 /* mappings.c: fills owner, slot, task and kind of every region. */
-void map_sort(struct map *map);
+void map_classify(struct map *map);
 /* The owners alone. */
 void map_set_owners(struct map *map);
 /* table.c: one row per owner, in the order of enum map_owner and of the slots; NULL: out of memory.

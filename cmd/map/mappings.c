@@ -394,7 +394,7 @@ void map_set_owners(struct map *map)
         set_owner(map, &map->regions[i], not_interposed);
 }
 
-void map_sort(struct map *map)
+void map_classify(struct map *map)
 {
     map_set_owners(map);
     for (size_t i = 0; i < map->count; i++)

@@ -12,7 +12,7 @@ enum {
     LEGEND_TOP = 78,
     LEGEND_LINE = 24,
     LEGEND_COLUMNS = 5,
-    FEW = 24, /* rows that have room for two lines */
+    TALL_ROWS_MAX = 24, /* more rows have one line of label each */
 };
 
 struct style {
@@ -92,8 +92,8 @@ static void plan(struct drawing *drawing)
     }
     unsigned lines = (kinds_in_use(drawing) + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
     drawing->top = LEGEND_TOP + lines * LEGEND_LINE + 34;
-    drawing->pitch = drawing->count <= FEW ? 44 : 17;
-    drawing->height = drawing->count <= FEW ? 30 : 13;
+    drawing->pitch = drawing->count <= TALL_ROWS_MAX ? 44 : 17;
+    drawing->height = drawing->count <= TALL_ROWS_MAX ? 30 : 13;
     drawing->scale = most;
 }
 
@@ -205,18 +205,18 @@ static void draw_segment(const struct drawing *drawing, const struct map_row *ro
 /* The program's name without its directory, its end if it is long. */
 static void short_program(const struct map_row *row, char text[64])
 {
-    enum { MOST = 20 };
+    enum { NAME_MAX_CHARACTERS = 20 };
     const char *program = row->task ? row->task->program : "", *slash = strrchr(program, '/');
     program = slash ? slash + 1 : program;
     size_t length = strlen(program);
-    snprintf(text, 64, "%s%.*s", length > MOST ? "…" : "", MOST,
-             length > MOST ? program + length - MOST : program);
+    snprintf(text, 64, "%s%.*s", length > NAME_MAX_CHARACTERS ? "…" : "", NAME_MAX_CHARACTERS,
+             length > NAME_MAX_CHARACTERS ? program + length - NAME_MAX_CHARACTERS : program);
 }
 
 static void draw_label(const struct drawing *drawing, const struct map_row *row, double y)
 {
     char label[MAP_LABEL], program[64], text[128];
-    int is_tall = drawing->count <= FEW;
+    int is_tall = drawing->count <= TALL_ROWS_MAX;
     short_program(row, program);
     text_at(drawing->out, "name", 24, y + (is_tall ? 12 : 11),
             map_label(label, row->owner, row->slot, row->task));

@@ -156,8 +156,8 @@ size_t map_group(struct map_row *rows, size_t count)
     return groups;
 }
 
-/* More owners than MANY are summed up. */
-enum { MANY = 8, FIRST = 8 };
+/* More owners are summed up by program. */
+enum { OWNER_ROWS_MAX = 8, TOP_ROWS = 8 };
 
 /* ---- For people ---- */
 
@@ -227,12 +227,12 @@ static void print_rows(FILE *out, unsigned width, const struct map *map, const s
 }
 
 /* The first tasks, a line each: below a summary that is sorted. */
-static void print_first(FILE *out, unsigned width, const struct map *map,
-                        const struct map_row *rows, size_t count, enum map_order order)
+static void print_top(FILE *out, unsigned width, const struct map *map, const struct map_row *rows,
+                      size_t count, enum map_order order)
 {
     struct output_table table = table_of_rows();
     unsigned shown = 0;
-    for (size_t i = 0; i < count && shown < FIRST; i++)
+    for (size_t i = 0; i < count && shown < TOP_ROWS; i++)
         if (rows[i].owner == MAP_TASK) {
             row_cells(&table, map, &rows[i]);
             shown++;
@@ -267,7 +267,7 @@ static void print_regions(FILE *out, unsigned width, const struct map *map)
 static void print_sums(FILE *out, unsigned width, const struct map *map, struct map_row *rows,
                        size_t count, const struct map_view *view)
 {
-    int is_summary = !view->tasks && count > MANY;
+    int is_summary = !view->tasks && count > OWNER_ROWS_MAX;
     map_sort_rows(rows, count, view->order);
     struct map_row *first = NULL;
     if (is_summary && view->order != MAP_BY_PLACE)
@@ -279,7 +279,7 @@ static void print_sums(FILE *out, unsigned width, const struct map *map, struct 
         map_sort_rows(rows, shown, view->order);
     print_rows(out, width, map, rows, shown);
     if (first)
-        print_first(out, width, map, first, count, view->order);
+        print_top(out, width, map, first, count, view->order);
     free(first);
 }
 

@@ -1,7 +1,7 @@
 /* cmd/mpiexec/launcher_options.c: where a launcher's options end and its program begins.
  *
- * Only a launcher knows how many words belong to each of its options, so it is in a table here. An
- * option that is not in it is refused: the word after it may be its argument or the program. */
+ * This table has the number of words of each option of the launchers. An option that is not in it
+ * is rejected: the word after it may be its argument or the program. */
 #include "cmd/mpiexec/mpiexec.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 
 enum {
     NAME_AND_VALUE = -1, /* one word with a "=" in it, else two */
-    UNCLEAR = -2,        /* differs between versions, or may be left out */
-    PROGRAMS = -3,       /* a file that names the programs */
-    COPIES = -4,         /* the program to other nodes, which would be `onespace` */
+    AMBIGUOUS = -2,      /* differs between versions, or may be left out */
+    PROGRAM_FILE = -3,   /* a file that names the programs */
+    COPIES_PROGRAM = -4, /* the program to other nodes, which would be `onespace` */
 };
 
 struct launcher_option {
@@ -53,7 +53,7 @@ static const struct launcher_option hydra_options[] = {
     {"outfile", 1},
     {"errfile", 1},
     {"wdir", 1},
-    {"configfile", PROGRAMS},
+    {"configfile", PROGRAM_FILE},
     {"n", 1},
     {"np", 1},
     {"memory-alloc-kinds", 1},
@@ -107,7 +107,7 @@ static const struct launcher_option hydra_options[] = {
     {"s", 1},
     {"silent-abort", 0},
     {"nolocal", 0},
-    {"tune", UNCLEAR},
+    {"tune", AMBIGUOUS},
     {"print-rank-map", 0},
     {"prepend-timestamp", 0},
     {"prot", 0},
@@ -121,8 +121,8 @@ static const struct launcher_option openmpi_options[] = {
     {"n", 1},
     {"np", 1},
     {"N", 1},
-    {"app", PROGRAMS},
-    {"file", PROGRAMS},
+    {"app", PROGRAM_FILE},
+    {"file", PROGRAM_FILE},
     {"x", 1},
     {"mca", 2},
     {"gmca", 2},
@@ -177,7 +177,7 @@ static const struct launcher_option openmpi_options[] = {
     {"display-map", 0},
     {"display-devel-map", 0},
     {"display-diffable-map", 0},
-    {"display-topo", UNCLEAR},
+    {"display-topo", AMBIGUOUS},
     {"display-comm", 0},
     {"display-comm-finalize", 0},
     {"do-not-launch", 0},
@@ -186,7 +186,7 @@ static const struct launcher_option openmpi_options[] = {
     {"output", 1},
     {"output-filename", 1},
     {"output-directory", 1},
-    {"output-proctable", UNCLEAR},
+    {"output-proctable", AMBIGUOUS},
     {"merge-stderr-to-stdout", 0},
     {"stream-buffering", 1},
     {"tag-output", 0},
@@ -205,14 +205,14 @@ static const struct launcher_option openmpi_options[] = {
     {"app-pmix-prefix", 1},
     {"no-app-prefix", 0},
     {"tmpdir", 1},
-    {"set-env", UNCLEAR},
-    {"prepend-env", UNCLEAR},
-    {"append-env", UNCLEAR},
+    {"set-env", AMBIGUOUS},
+    {"prepend-env", AMBIGUOUS},
+    {"append-env", AMBIGUOUS},
     {"unset-env", 1},
-    {"fwd-environment", UNCLEAR},
+    {"fwd-environment", AMBIGUOUS},
     {"pset", 1},
-    {"s", COPIES},
-    {"preload-binary", COPIES},
+    {"s", COPIES_PROGRAM},
+    {"preload-binary", COPIES_PROGRAM},
     {"preload-files", 1},
     {"allow-run-as-root", 0},
     {"timeout", 1},
@@ -236,7 +236,7 @@ static const struct launcher_option openmpi_options[] = {
     {"stop-in-app", 0},
     {"tv", 0},
     {"personality", 1},
-    {"dvm", UNCLEAR},
+    {"dvm", AMBIGUOUS},
     {"dvm-uri", 1},
     {"hnp", 1},
     {"ompi-server", 1},
@@ -264,12 +264,12 @@ static const struct launcher_option openmpi_options[] = {
     {"continuous", 0},
     {"index-argv-by-rank", 0},
     {"use-regexp", 0},
-    {"with-ft", UNCLEAR},
+    {"with-ft", AMBIGUOUS},
     {"initial-errhandler", 1},
     {"memory-alloc-kinds", 1},
     {"gpu-support", 1},
     {"no-aggregate-help", 0},
-    {"soft", UNCLEAR},
+    {"soft", AMBIGUOUS},
     {"arch", 1},
     {"parseable", 0},
     {"parsable", 0},
@@ -280,12 +280,12 @@ static const struct launcher_option openmpi_options[] = {
     {"verbose", 0},
     {"V", 0},
     {"version", 0},
-    {"h", UNCLEAR},
-    {"help", UNCLEAR},
+    {"h", AMBIGUOUS},
+    {"help", AMBIGUOUS},
     {NULL, 0},
 };
 
-/* Of a launcher that is not known: what all have. */
+/* The options that all launchers have, for an unknown launcher. */
 static const struct launcher_option common_options[] = {{"n", 1}, {"np", 1}, {NULL, 0}};
 
 static const struct launcher_option *options_of(enum mpi_family family)
@@ -310,11 +310,11 @@ static const char *own_name(const void *names, int index)
     return ((const char *const *)names)[index];
 }
 
-/* Of the options of `onespace mpiexec` itself, the one that was meant, or NULL. */
+/* The option of `onespace mpiexec` itself that is most similar, or NULL. */
 static const char *own_option_like(const char *word)
 {
     static const char *const names[] = {"launcher", "onespace", "print", NULL};
-    return help_most_like(word + 1 + (word[1] == '-'), own_name, names);
+    return help_most_similar(word + 1 + (word[1] == '-'), own_name, names);
 }
 
 /* How many words of argv belong to the option at argv[at], itself included; 0: not known; -EINVAL:
@@ -325,25 +325,25 @@ static int words_of(enum mpi_family family, char **argv, int at, int end, char *
     if (strchr(word, '=')) /* --name=value */
         return 1;
     const struct launcher_option *option = find_option(family, word);
-    int count = option ? option->words : UNCLEAR;
+    int count = option ? option->words : AMBIGUOUS;
     if (count == NAME_AND_VALUE)
         count = at + 1 < end && strchr(argv[at + 1], '=') ? 1 : 2;
     const char *like = option ? NULL : own_option_like(word);
-    if (count == UNCLEAR)
+    if (count == AMBIGUOUS)
         snprintf(problem, (size_t)size,
                  "whether the word after %s belongs to this option is not known here: put -- "
                  "before the program%s%s%s",
                  word, like ? "; did you mean --" : "", like ? like : "", like ? "?" : "");
-    if (count == PROGRAMS)
+    if (count == PROGRAM_FILE)
         snprintf(problem, (size_t)size,
                  "%s names a file with programs: write `onespace run` before each of them there, "
                  "and call the launcher itself",
                  word);
-    if (count == COPIES)
+    if (count == COPIES_PROGRAM)
         snprintf(problem, (size_t)size,
                  "%s would copy `onespace` to the nodes and not the program: use --preload-files",
                  word);
-    return count >= 0 ? 1 + count : count == UNCLEAR ? 0 : -EINVAL;
+    return count >= 0 ? 1 + count : count == AMBIGUOUS ? 0 : -EINVAL;
 }
 
 static int find_separator(char **argv, int at, int end)
@@ -353,7 +353,7 @@ static int find_separator(char **argv, int at, int end)
     return at < end ? at : -1;
 }
 
-/* What lies before a "--" is the launcher's, whether it is known or not. */
+/* Everything before a "--" belongs to the launcher, even unknown options. */
 static int find_program(enum mpi_family family, char **argv, struct mpiexec_part *part,
                         char *problem, int size)
 {

@@ -119,7 +119,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
 
 static const char *const names[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi",
                                     "mpiexec",       "mpirun",        NULL};
-/* For a program that names no MPI library: what the user means by these. */
+/* For a program without an MPI library: the launcher that the user means by these names. */
 static const char *const plain_names[] = {"mpiexec", "mpirun", NULL};
 
 /* Whether the file is a launcher that starts ranks of this family; MPI_FAMILY_UNKNOWN: of any. */
@@ -161,7 +161,7 @@ static int try_path(const char *const candidates[], enum mpi_family wanted,
 /* Whether only root and this user decide what the path names: theirs are the file and all
  * directories above, and no other user may write there. In a directory with the sticky bit, such as
  * /tmp, other users cannot replace what is below, but the prefix and its bin must not be such. */
-static int is_ours_alone(const char *path)
+static int is_trusted(const char *path)
 {
     char *real = realpath(path, NULL);
     struct stat status;
@@ -188,7 +188,7 @@ static int try_above(const char *library, enum mpi_family wanted, struct mpiexec
         for (size_t i = 0; names[i] && !found; i++)
             found = snprintf(path, sizeof(path), "%.*s/bin/%s", (int)(slash - real), real,
                              names[i]) < (int)sizeof(path) &&
-                    is_ours_alone(path) && try_file(path, wanted, launcher);
+                    is_trusted(path) && try_file(path, wanted, launcher);
     }
     free(real);
     return found;
@@ -360,15 +360,15 @@ static int read_run_options(struct request *request, char *words[RUN_WORDS_MAX])
 
 /* ---- The launcher ---- */
 
-static int is_started_already(const struct request *request, const struct mpiexec_part *part)
+static int has_onespace_run(const struct request *request, const struct mpiexec_part *part)
 {
     const char *program = request->argv[part->program], *slash = strrchr(program, '/');
     return strcmp(slash ? slash + 1 : program, "onespace") == 0 && part->program + 1 < part->end &&
            strcmp(request->argv[part->program + 1], "run") == 0;
 }
 
-/* Options are read as Hydra's and as Open MPI's: right is what leads to a program of that MPI. Else
- * a program that needs an MPI counts, then one that needs none. 0, or an exit status. */
+/* Reads the options as Hydra's and as Open MPI's. The reading that leads to a program of that MPI
+ * wins, then one that leads to a program of another MPI, then any other. 0, or an exit status. */
 static int find_library(const struct request *request, struct mpiexec_words *words,
                         struct mpiexec_library *library)
 {
@@ -486,7 +486,7 @@ static char **compose(const struct request *request, const struct mpiexec_words 
     line[count++] = (char *)launcher->path;
     for (int p = 0; p < words->count; p++) {
         const struct mpiexec_part *part = &words->parts[p];
-        int is_started = is_started_already(request, part);
+        int is_started = has_onespace_run(request, part);
         if (p > 0)
             line[count++] = ":";
         for (int at = part->start; at < part->end; at++) {
@@ -506,8 +506,8 @@ static char **compose(const struct request *request, const struct mpiexec_words 
     return line;
 }
 
-static void say_guess(const struct request *request, const struct mpiexec_words *words,
-                      const struct mpiexec_launcher *launcher)
+static void print_guess(const struct request *request, const struct mpiexec_words *words,
+                        const struct mpiexec_launcher *launcher)
 {
     fprintf(
         stderr,
@@ -516,7 +516,7 @@ static void say_guess(const struct request *request, const struct mpiexec_words 
         request->argv[words->parts[0].program], launcher->path, launcher->kind);
 }
 
-/* For what starts ranks without this command: a fork agent, Slurm's plug-in. */
+/* For programs that start ranks without this command: a fork agent, Slurm's plug-in. */
 static int print_prefix(char *self, char **run, int run_count)
 {
     char *line[RUN_WORDS_MAX + 3] = {self, "run"};
@@ -548,7 +548,7 @@ static int run_command(struct request *request)
         return complain(2, message);
     }
     if (launcher.is_guess)
-        say_guess(request, &words, &launcher);
+        print_guess(request, &words, &launcher);
     char **line = compose(request, &words, &launcher, self, run, run_count);
     if (!line)
         return complain(EXIT_FAILURE, strerror(ENOMEM));

@@ -54,9 +54,9 @@ struct mpiexec_launcher {
 
 /* The one that the user named. 0 or -ENOENT with a message. */
 int mpiexec_named(const char *name, struct mpiexec_launcher *launcher, char *message, int size);
-/* The launcher of this MPI library: in a bin directory above it, else in PATH. Of a program without
- * one: beside it, if that is a Python environment, else the mpiexec in PATH. 0 or -ENOENT with a
- * message. */
+/* The launcher of this MPI library: in a bin directory above it, else in PATH. For a program
+ * without an MPI library: beside it, if that is a Python environment, else the mpiexec in PATH. 0
+ * or -ENOENT with a message. */
 int mpiexec_choose(const struct mpiexec_library *library, struct mpiexec_launcher *launcher,
                    char *message, int size);
 

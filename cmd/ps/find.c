@@ -70,7 +70,7 @@ int access_check(const char *command, int pid)
         return 0;
     }
     int error = errno, scope = access_yama_scope();
-    if (scope == YAMA_NOBODY)
+    if (scope == YAMA_NO_ATTACH)
         fprintf(stderr,
                 "%s: process %d may not be traced: kernel.yama.ptrace_scope is 3, which forbids it "
                 "to root too until the machine boots anew\n",
@@ -109,7 +109,7 @@ static int is_reaper(int pid)
     return strcmp(name, "onespace-reaper\n") == 0;
 }
 
-static int is_open(int pid)
+static int is_readable(int pid)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/maps", pid);
@@ -119,12 +119,12 @@ static int is_open(int pid)
     return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-static void open_space(int pid)
+static void make_readable(int pid)
 {
     for (int i = 0; i < WAIT_MS; i++) {
         if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
             return;
-        if (is_open(pid))
+        if (is_readable(pid))
             return;
         usleep(1000);
     }
@@ -137,8 +137,8 @@ void ps_open_spaces(void)
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid > 0 && is_reaper(pid) && (geteuid() != 0 || !is_open(pid)))
-            open_space(pid);
+        if (pid > 0 && is_reaper(pid) && (geteuid() != 0 || !is_readable(pid)))
+            make_readable(pid);
     }
     if (processes)
         closedir(processes);
@@ -347,15 +347,15 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
     struct ps_space space;
     int value = NOT_VISITED;
     if (ps_read(key, members, count, &space) < 0)
-        return value; /* it has ended meanwhile */
+        return value; /* it has ended */
     if (!query->wanted || is_wanted(&space, query->wanted))
         value = query->visit(&space, query->context);
     ps_free(&space);
     return value;
 }
 
-/* The process may have been taken over by what it has read: nothing from it controls a terminal. */
-static void pass_text(int from, FILE *to)
+/* The process may have been compromised by the memory that it read: removes control characters. */
+static void copy_without_controls(int from, FILE *to)
 {
     char text[4096];
     size_t kept = 0; /* the first byte of what may be a control character of two */
@@ -398,8 +398,9 @@ static int visit_as_user(const struct ps_query *query, const struct ps_key *key,
     return value;
 }
 
-static int visit_apart(const struct ps_query *query, const struct ps_key *key,
-                       const struct ps_member *members, unsigned count)
+/* Reads the space of another user in a child process with the rights of that user. */
+static int visit_in_child(const struct ps_query *query, const struct ps_key *key,
+                          const struct ps_member *members, unsigned count)
 {
     int ends[2], status;
     fflush(NULL);
@@ -413,7 +414,7 @@ static int visit_apart(const struct ps_query *query, const struct ps_key *key,
     int error = child < 0 ? -errno : 0;
     close(ends[1]);
     if (child > 0 && query->out)
-        pass_text(ends[0], *query->out);
+        copy_without_controls(ends[0], *query->out);
     close(ends[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
@@ -456,8 +457,8 @@ int ps_each(const struct ps_query *query)
         if ((wanted && (wanted->space != key.registry || wanted->owner != key.user)) ||
             (query->key && (query->key->registry != key.registry || query->key->user != key.user)))
             continue;
-        int value = (geteuid() == key.user ? read_and_visit : visit_apart)(query, &key, first,
-                                                                           (unsigned)(to - from));
+        int value = (geteuid() == key.user ? read_and_visit : visit_in_child)(
+            query, &key, first, (unsigned)(to - from));
         if (value < 0)
             error = value;
         else if (value <= PS_VALUE_MAX) {

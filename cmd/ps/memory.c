@@ -32,7 +32,7 @@ struct owners {
     int of_slot[LAYOUT_SLOTS]; /* index in tasks, or -1 */
 };
 
-/* What smaps says of one mapping, bytes. */
+/* The fields of one mapping in smaps, in bytes. */
 struct mapping {
     uintptr_t start;
     char name[16];
@@ -122,7 +122,7 @@ static int add_field(struct mapping *mapping, const char *line)
     return strcmp(field, "Rss") == 0;
 }
 
-/* Whether anything was told. */
+/* Returns whether the kernel showed any memory. */
 static int count_all(const struct owners *owners, FILE *smaps)
 {
     struct mapping mapping = {0};
@@ -165,7 +165,7 @@ void ps_memory(struct ps_space *space)
  * The kernel charges what a task touches to the control group of the process that owns the memory,
  * the root, whichever group the task is in. */
 
-enum { SHORT_PERCENT = 90 };
+enum { SHORTAGE_PERCENT = 90 };
 
 struct shortage {
     char place[PATH_MAX]; /* empty: none */
@@ -173,9 +173,10 @@ struct shortage {
     const struct ps_task *most; /* NULL: not known */
 };
 
-static void consider(struct shortage *shortage, const char *place, uint64_t used, uint64_t limit)
+static void record_if_short(struct shortage *shortage, const char *place, uint64_t used,
+                            uint64_t limit)
 {
-    if ((double)used * 100 < (double)limit * SHORT_PERCENT)
+    if ((double)used * 100 < (double)limit * SHORTAGE_PERCENT)
         return;
     if (shortage->place[0] &&
         (double)used / (double)limit <= (double)shortage->used / (double)shortage->limit)
@@ -185,11 +186,11 @@ static void consider(struct shortage *shortage, const char *place, uint64_t used
     shortage->limit = limit;
 }
 
-static void consider_group(const char *directory, void *context)
+static void record_group_if_short(const char *directory, void *context)
 {
     uint64_t limit, used;
     if (cgroup_memory(directory, &used, &limit) == 0 && limit > 0)
-        consider(context, directory, used, limit);
+        record_if_short(context, directory, used, limit);
 }
 
 static void find_shortage(const struct ps_space *space, struct shortage *shortage)
@@ -197,9 +198,9 @@ static void find_shortage(const struct ps_space *space, struct shortage *shortag
     uint64_t total = machine_memory("MemTotal"), available = machine_memory("MemAvailable");
     *shortage = (struct shortage){0};
     if (space->root_pid > 0)
-        cgroup_each(space->root_pid, "memory", consider_group, shortage);
+        cgroup_each(space->root_pid, "memory", record_group_if_short, shortage);
     if (total > available)
-        consider(shortage, "this machine", total - available, total);
+        record_if_short(shortage, "this machine", total - available, total);
     for (unsigned i = 0; i < space->task_count; i++) {
         const struct ps_task *task = &space->tasks[i];
         if (task->memory.known && (!shortage->most || show_used(task) > show_used(shortage->most)))
@@ -253,7 +254,7 @@ void shortage_json(struct output_json *json, const struct ps_space *space)
 
 #define UNMAPPER_NAME "onespace-unmap"
 
-enum { LONG_SECONDS = 1 };
+enum { REPORT_FROM_SECONDS = 1 };
 
 static void read_word(const char *path, char *word, size_t size)
 {
@@ -281,7 +282,7 @@ static void note_thread(void *context, int thread, int directory)
         return;
     snprintf(path, sizeof(path), "/proc/%d/task/%d/wchan", search->process, thread);
     read_word(path, search->place, sizeof(search->place));
-    if (strcmp(search->place, "0") == 0) /* not allowed to know, or it runs */
+    if (strcmp(search->place, "0") == 0) /* access denied, or the thread runs */
         search->place[0] = 0;
 }
 
@@ -322,7 +323,7 @@ void unmapping_print(FILE *out, unsigned width, const struct ps_space *space)
 {
     char text[PATH_MAX], seconds[OUTPUT_SHORT];
     struct thread_search search;
-    if (!space->unmapping || space->unmapping_seconds < LONG_SECONDS)
+    if (!space->unmapping || space->unmapping_seconds < REPORT_FROM_SECONDS)
         return;
     find_place(space, &search);
     char owner[32] = "a channel";
@@ -347,7 +348,7 @@ void unmapping_print(FILE *out, unsigned width, const struct ps_space *space)
 void unmapping_json(struct output_json *json, const struct ps_space *space)
 {
     struct thread_search search;
-    if (!space->unmapping || space->unmapping_seconds < LONG_SECONDS) {
+    if (!space->unmapping || space->unmapping_seconds < REPORT_FROM_SECONDS) {
         json_null(json, "unmapping");
         return;
     }

@@ -70,7 +70,7 @@ struct ps_space {
     struct ps_key key;
     char name[64];
     double created;                  /* seconds since 1970; -1: not known */
-    char problem[768];               /* why some of it is unknown, or empty */
+    char problem[768];               /* why data are missing, or empty */
     uintptr_t fence_low, fence_high; /* the page above the program break */
     uintptr_t trampoline_page;
     struct space_overflows overflows;
@@ -94,7 +94,7 @@ uint64_t ps_registry_of(int directory);
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
 
-/* find.c: opens the spaces of this user that are undumpable (reaper/reaper.h), until this command
+/* find.c: makes the undumpable spaces of this user readable (reaper/reaper.h) until this command
  * ends. */
 void ps_open_spaces(void);
 
@@ -138,7 +138,7 @@ void ps_copy_by(int pid, int memory);
 /* table.c: the line above a space's table, and what is wrong with it. */
 void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
-/* memory.c: fills the memory of the tasks, as far as /proc tells. */
+/* memory.c: fills the memory of the tasks, as far as /proc shows it. */
 void ps_memory(struct ps_space *space);
 /* Whether the task uses the shared mapping at this address, which shared_windows_contain(). */
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
@@ -148,7 +148,7 @@ struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t ad
 
 /* ---- find.c: whether this user may trace a process ---- */
 
-enum { YAMA_NOBODY = 3 }; /* the scope in which root may not trace either, and which stays */
+enum { YAMA_NO_ATTACH = 3 }; /* root may not trace either, and the scope cannot be changed */
 
 /* The process that traces this one, or 0. */
 int access_tracer(int pid);
@@ -184,7 +184,7 @@ void channels_json(struct output_json *json, const struct insitu_channel *channe
 enum show_order { SHOW_BY_ID, SHOW_BY_MEMORY, SHOW_BY_TIME };
 
 /* More members than this are summed up by program and state, unless all are asked for. */
-enum { SHOW_MANY = 20 };
+enum { SHOW_TASKS_MAX = 20 };
 
 /* Tasks with one program and one state. */
 struct show_group {
@@ -201,7 +201,7 @@ void show_sort(struct ps_space *space, enum show_order order);
 /* The groups, the root's first; NULL: out of memory. The caller frees them. */
 struct show_group *show_groups(const struct ps_space *space, enum show_order order,
                                unsigned *count);
-/* What the task uses that would be free without it, swapped pages included. */
+/* Memory that would be free without the task, including swapped pages. */
 uint64_t show_used(const struct ps_task *task);
 
 void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,

@@ -84,7 +84,7 @@ struct space *ps_allocate_head(void)
     return head ? memset(head, 0, size) : NULL;
 }
 
-/* A forked child still has a copy of the registry, but the mark was cleared (MADV_WIPEONFORK). */
+/* A forked child still has a copy of the registry, but no mark (MADV_WIPEONFORK). */
 static long copy_head(int pid, struct space *head)
 {
     uint32_t mark;
@@ -124,8 +124,9 @@ static int process_here(const struct reading *reading, int inner_pid, int has_le
         if (reading->members[i].inner_pid == inner_pid)
             return reading->members[i].user == reading->key->user ? reading->members[i].pid : 0;
     if (reading->source->pid != reading->source->inner_pid || inner_pid <= 0)
-        return 0; /* in a container: this command has another number for it, and no way to know */
-    struct ps_member later = {.pid = inner_pid}; /* it started after the search, or has left */
+        return 0; /* in a container: this command cannot know its own number for it */
+    struct ps_member later = {
+        .pid = inner_pid}; /* it started after the search, or executed another program */
     if (ps_read_status(&later) != 0 || later.user != reading->key->user ||
         later.space != (has_left ? 0 : reading->key->registry))
         return 0;
@@ -176,7 +177,7 @@ static void read_executed(struct ps_task *task)
     memcpy(task->program, program + cut, (size_t)(length - cut) + 1);
 }
 
-/* Those in the slot, and those that found no place there. Without memory for them none is known. */
+/* Reads the intervals in the slot and those that did not fit into it. */
 static void read_out_of_range(const struct reading *reading, struct ps_task *task,
                               const struct space_slot *slot)
 {
@@ -273,7 +274,7 @@ static void read_unmapping(struct reading *reading, uint64_t now)
     reading->space->unmapping_seconds = (double)(now - since) / 1e9;
 }
 
-/* Of the entries with windows of each size those that were ever used; the others are as new. */
+/* Reads the entries that were ever used, for each size of windows; the others are empty. */
 static void read_shared(struct reading *reading)
 {
     const uintptr_t shared = LAYOUT_REGISTRY + offsetof(struct space, shared);
@@ -328,7 +329,7 @@ static long read_space(struct reading *reading)
 static long list_members(struct reading *reading, long error)
 {
     struct ps_space *space = reading->space;
-    if (!space->problem[0] && access_yama_scope() == YAMA_NOBODY)
+    if (!space->problem[0] && access_yama_scope() == YAMA_NO_ATTACH)
         snprintf(
             space->problem, sizeof(space->problem),
             "its registry cannot be read (%s): kernel.yama.ptrace_scope is 3, which forbids it "

@@ -137,7 +137,7 @@ struct show_group *show_groups(const struct ps_space *space, enum show_order ord
 
 /* ---- Tables ---- */
 
-enum { GROUPS_MOST = 12, TASKS_MOST = 8 }; /* lines of a summary */
+enum { GROUP_ROWS_MAX = 12, TASK_ROWS_MAX = 8 }; /* lines of a summary */
 
 /* Without SIG, or NULL: as sigabbrev_np, which glibc has since 2.32. */
 static const char *signal_name(int signal)
@@ -270,7 +270,7 @@ static unsigned print_groups(FILE *out, unsigned width, const struct show_group 
     struct output_table table = {
         .headers = headers, .columns = 9, .right_aligned = ~(1u << 1)}; /* STATE */
     unsigned shown = 0, at = 0;
-    for (; at < count && at < GROUPS_MOST; at++) {
+    for (; at < count && at < GROUP_ROWS_MAX; at++) {
         group_cells(&table, &groups[at]);
         shown += groups[at].count;
     }
@@ -286,7 +286,7 @@ static void print_first(FILE *out, unsigned width, const struct ps_space *space,
     unsigned count = space->task_count - from;
     if (order == SHOW_BY_ID)
         return;
-    count = count < TASKS_MOST ? count : TASKS_MOST;
+    count = count < TASK_ROWS_MAX ? count : TASK_ROWS_MAX;
     fprintf(out, "the %u with the most %s:\n", count,
             order == SHOW_BY_MEMORY ? "memory" : "CPU time");
     print_tasks(out, width, space->tasks + from, count);
@@ -321,7 +321,7 @@ static void print_forgotten(FILE *out, const struct ps_space *space)
 void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,
                 int all)
 {
-    int is_summary = !all && space->task_count > SHOW_MANY;
+    int is_summary = !all && space->task_count > SHOW_TASKS_MAX;
     ps_print_title(out, space, width);
     if (is_summary)
         print_summary(out, width, space, order);

@@ -33,7 +33,7 @@ static int is_operation(const char *name, size_t length)
     return 0;
 }
 
-static int collectives_leave(const char *names)
+static int set_collectives_off(const char *names)
 {
     for (const char *name = names;; name++) {
         size_t length = strcspn(name, ",");
@@ -204,7 +204,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         return 0;
     case OPT_COLLECTIVES:
         if (strncmp(optarg, "off=", 4) == 0)
-            return collectives_leave(optarg + 4);
+            return set_collectives_off(optarg + 4);
         segment->flags &= ~(ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE);
         if (strcmp(optarg, "auto") == 0)
             segment->flags |= ONESPACE_SPAWN_COLLECTIVES;
@@ -283,7 +283,7 @@ int run_parse(int argc, char **argv, struct run_options *run)
 
 enum { WORDS = 3 * PATH_MAX };
 
-/* One write for a line, since ranks write to the same terminal. */
+/* One write per line, because ranks write to the same terminal. */
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void say(const char *format, ...)
@@ -296,41 +296,41 @@ static void say(const char *format, ...)
     fprintf(stderr, "onespace run: %s\n", line);
 }
 
-/* Into words: a Python interpreter that runs from its library, or nothing. */
-static void python_words(const struct run_segment *segment, char words[WORDS])
+/* Describes a Python interpreter that runs from its library; empty for other programs. */
+static void describe_python(const struct run_segment *segment, char words[WORDS])
 {
     static struct elf_program program;
     words[0] = 0;
     if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
         0)
-        return; /* the spawn will say why */
+        return; /* the spawn will report it */
     if (program.requested_path[0])
         snprintf(words, WORDS, "; %s is non-PIE: its tasks run the same Python from %s",
                  program.requested_path, program.argv[1]);
     elf_program_free(&program);
 }
 
-static void verbose_say_rank(const struct run_segment *segment, const char *space,
-                             const char *found_by, int number, int count)
+static void print_rank(const struct run_segment *segment, const char *space, const char *found_by,
+                       int number, int count)
 {
     static char python[WORDS];
-    python_words(segment, python);
+    describe_python(segment, python);
     say("space %s (%s); local rank %d of %d%s", space, found_by, number, count, python);
 }
 
-static void verbose_say_own_space(const struct run_options *run)
+static void print_own_space(const struct run_options *run)
 {
     static char python[WORDS];
     say("a space of its own, root pid %d%s", getpid(),
         run->thread_mode ? "; tasks are threads of this process" : "");
     for (int s = 0; s < run->segment_count; s++) {
-        python_words(&run->segments[s], python);
+        describe_python(&run->segments[s], python);
         if (python[0])
             say("%s", python + 2);
     }
 }
 
-static void verbose_say_job(const struct run_segment *segment, const char *launcher, unsigned ranks)
+static void print_job(const struct run_segment *segment, const char *launcher, unsigned ranks)
 {
     char settings[512];
     mpi_defaults_describe(ranks, settings, sizeof(settings));
@@ -349,7 +349,7 @@ static void verbose_say_job(const struct run_segment *segment, const char *launc
  * most programs do not report it. So the root says once, before the tasks start, which command was
  * probably meant. */
 
-/* C's names, and those that Fortran compilers make of mpif.h's, mpi's and mpi_f08's. */
+/* The names in C, and those that Fortran compilers generate for mpif.h, mpi and mpi_f08. */
 static const char *const initialise[] = {"MPI_Init",
                                          "MPI_Init_thread",
                                          "MPI_Session_init",
@@ -367,7 +367,7 @@ static int calls_mpi(const struct run_segment *segment)
     static struct elf_program program;
     if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
         0)
-        return 0; /* the spawn will say why */
+        return 0; /* the spawn will report it */
     int fd = open(program.path, O_RDONLY | O_CLOEXEC);
     int result = fd >= 0 && elf_imports(fd, initialise) == 1;
     if (fd >= 0)
@@ -376,7 +376,7 @@ static int calls_mpi(const struct run_segment *segment)
     return result;
 }
 
-static void run_say_singletons(const struct run_options *run)
+static void warn_of_singletons(const struct run_options *run)
 {
     int count = 0, parts = 0, is_mpi[RUN_SEGMENTS_MAX];
     const char *first = NULL;
@@ -416,7 +416,7 @@ static int check_numbers(const struct launcher *launcher)
     return 2;
 }
 
-static int run_joined(const struct run_options *run, const struct launcher *launcher)
+static int run_shim(const struct run_options *run, const struct launcher *launcher)
 {
     const struct run_segment *segment = &run->segments[0];
     if (run->segment_count > 1 || segment->count > 1) {
@@ -443,10 +443,10 @@ static int run_joined(const struct run_options *run, const struct launcher *laun
     };
     unsigned ranks = job.ntasks > 0 ? (unsigned)job.ntasks : 1;
     if (run->verbose)
-        verbose_say_rank(segment, job.space, run->space ? "--space" : launcher->found_by,
-                         job.number, job.ntasks);
+        print_rank(segment, job.space, run->space ? "--space" : launcher->found_by, job.number,
+                   job.ntasks);
     if (run->verbose && job.number <= 0) /* once for a job on this node */
-        verbose_say_job(segment, launcher->is_rank ? launcher->kind : "none", ranks);
+        print_job(segment, launcher->is_rank ? launcher->kind : "none", ranks);
     mpi_defaults_set(ranks);
     return shim_run(&job);
 }
@@ -457,7 +457,7 @@ static int refuse_threads(const char *with, const char *why)
     return 2;
 }
 
-/* What threads of one process cannot have: 0, or 2 with a message. */
+/* Rejects what threads of one process cannot have. 0, or 2 with a message. */
 static int check_thread_mode(const struct run_options *run, const struct launcher *launcher)
 {
     if (run->space)
@@ -512,7 +512,7 @@ static int check_guard(const struct run_options *run, const struct launcher *lau
     return 0;
 }
 
-/* Without /proc neither the host nor a library's patch sites would be found. 0 or -1. */
+/* Without /proc neither the host nor the patch sites of a library could be found. 0 or -1. */
 static int check_proc(void)
 {
     if (access("/proc/self/maps", R_OK) == 0)
@@ -527,8 +527,8 @@ static int run_standalone(const struct run_options *run)
     int completed = 0, status = standalone_begin();
     if (status == 0) {
         if (run->verbose) {
-            verbose_say_own_space(run);
-            verbose_say_job(&run->segments[0], "none", standalone_count(run));
+            print_own_space(run);
+            print_job(&run->segments[0], "none", standalone_count(run));
         }
         status = standalone_run(run, &completed);
         if (run->verbose && completed)
@@ -548,8 +548,7 @@ int command_run(int argc, char **argv)
     if (check_proc() < 0)
         return EXIT_FAILURE;
     launcher_find(&launcher);
-    if (kernel_check(launcher.local_rank <= 0 ? "onespace run" : NULL) <
-        0) /* said once for a job */
+    if (kernel_check(launcher.local_rank <= 0 ? "onespace run" : NULL) < 0) /* print once per job */
         return EXIT_FAILURE;
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;
@@ -557,8 +556,8 @@ int command_run(int argc, char **argv)
     if (refused)
         return refused;
     if (run.space || (launcher.is_rank && !run.count_given))
-        return run_joined(&run, &launcher);
+        return run_shim(&run, &launcher);
     if (!launcher.is_rank)
-        run_say_singletons(&run);
+        warn_of_singletons(&run);
     return run_standalone(&run);
 }

@@ -200,14 +200,15 @@ static void free_list(struct windows_list *list)
 
 /* ---- Repair ---- */
 
-static int change_part(const struct windows_part *part, int gives_up, struct storage_error *error)
+static int change_part(const struct windows_part *part, int invalidates,
+                       struct storage_error *error)
 {
     const struct version_slot *slot = &part->slot;
     int fd = slot_open(part->directory, part->file, slot->rank, slot->number, O_RDWR, error);
     if (fd < 0)
         return fd;
-    int result = gives_up ? slot_invalidate(&versions_io_system, fd)
-                          : slot_mark(&versions_io_system, fd, &slot->record);
+    int result = invalidates ? slot_invalidate(&versions_io_system, fd)
+                             : slot_mark(&versions_io_system, fd, &slot->record);
     close(fd);
     if (result == 0)
         return 0;
@@ -237,12 +238,13 @@ static int has_another(const struct windows_list *list, const struct windows_ver
     return 1;
 }
 
-static int change(const struct windows_version *version, int gives_up, struct storage_error *error)
+static int change(const struct windows_version *version, int invalidates,
+                  struct storage_error *error)
 {
     int result = 0;
     for (unsigned i = 0; result == 0 && i < version->count; i++)
-        if (gives_up || version->part[i].slot.state != SLOT_COMPLETE)
-            result = change_part(&version->part[i], gives_up, error);
+        if (invalidates || version->part[i].slot.state != SLOT_COMPLETE)
+            result = change_part(&version->part[i], invalidates, error);
     return result;
 }
 

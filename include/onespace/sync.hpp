@@ -10,7 +10,6 @@
 
 #include "onespace/sync/barrier.hpp"
 #include "onespace/sync/collectives.hpp"
-#include "onespace/sync/punctual.hpp"
 #include "onespace/sync/team.hpp"
 
 #endif

@@ -29,8 +29,8 @@ static inline uint64_t file_ns(const struct timespec *time)
     return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
 }
 
-/* Of the file that `status` describes. To be taken before the file is read: what changes while it
- * is read then has another identity. */
+/* The identity of the file that `status` describes. Take it before reading the file: a file that
+ * changes meanwhile then has another identity. */
 static inline struct file_identity file_identity_of(const struct stat *status)
 {
     struct timespec now = {0, 0};

@@ -193,7 +193,7 @@ static void expand_entry(struct extension *extension, ElfW(Dyn) * entry, uint64_
     entry->d_un.d_val = add_text(extension, expanded, strlen(expanded));
 }
 
-/* Of the dynamic section that begins at dynamic[2], and has its end. */
+/* Extends the dynamic section that begins at dynamic[2] and ends with DT_NULL. */
 static int extend_dynamic(struct extension *extension, uintptr_t bias, const char *library,
                           ElfW(Dyn) * dynamic)
 {

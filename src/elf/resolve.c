@@ -30,7 +30,7 @@ struct cached_file {
     enum cache_role role; /* 0: unused */
     struct file_identity identity;
     struct elf_info info;
-    /* Of an interpreter: the name in PT_INTERP, and the real path. */
+    /* For an interpreter: the name in PT_INTERP, and the real path. */
     char name[PATH_MAX], path[PATH_MAX];
 };
 

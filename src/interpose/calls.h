@@ -19,7 +19,7 @@ enum {
     IN_LDSO_OF_THREAD = 8, /* ld.so of a task in thread mode */
 };
 
-/* What the call does to the memory map. */
+/* The effect of a call on the memory map. */
 enum map_effect {
     NO_EFFECT,
     CHANGES_PAGES, /* the contents of mappings: refused for sealed memory */

@@ -225,7 +225,7 @@ static void put_mapping(struct filter *filter, uintptr_t low, uintptr_t high, co
     }
 }
 
-/* What follows "START-END" in a line. */
+/* The rest of a line behind "START-END". */
 static const char *skip_addresses(const char *line)
 {
     while (*line && *line != ' ')

@@ -136,8 +136,8 @@ static long get_auxv(const struct space_slot *self, long nr, const long a[6])
     return (long)total;
 }
 
-/* PR_SET_MDWE acts on the address space, for good: no later task could be started. The error is
- * that of a kernel without it. A forked child has an address space of its own. */
+/* PR_SET_MDWE acts on the address space and cannot be undone: no later task could start. The error
+ * is that of a kernel without it. A forked child has an address space of its own. */
 long interpose_prctl(struct space_slot *self, long nr, const long a[6])
 {
     if (a[0] == PR_SET_MDWE && process_in_space())

@@ -131,7 +131,7 @@ static void send_greeting(int socket)
     (void)protocol_send(socket, &greeting, sizeof(greeting)); /* a later read reports EOF */
 }
 
-/* A new request, of which nothing has arrived. NULL, with the connection closed: the peer is
+/* Makes an empty request. NULL, with the connection closed: the peer is
  * another user's, or out of memory. */
 static struct request *begin_request(int socket)
 {

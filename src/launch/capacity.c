@@ -88,7 +88,7 @@ static int mappings_are_exhausted(const struct mapping_count *count)
 
 /* ---- Needs ---- */
 
-/* What the space and each of its ranks need. A static program has 10 mappings, a dynamic one 25, a
+/* The needs of the space and of each rank. A static program has 10 mappings, a dynamic one 25, a
  * rank of MPICH 100, of Open MPI 165. A rank of Open MPI has three threads, and each rank has a
  * shim. Where mappings are scarce, the shim makes a rank of Open MPI load less, which then has 114
  * (mpi_defaults.c). */
@@ -174,7 +174,7 @@ static uint64_t address_space_limit(void)
     return is_set ? limit.rlim_cur / 1024 : CAPACITY_UNLIMITED;
 }
 
-/* KiB. Of a group the whole limit is available: much of the memory in use is page cache. */
+/* KiB. A group counts with its whole limit, because much of its memory in use is page cache. */
 static uint64_t available_memory(void)
 {
     static const char *const names[2] = {"memory.max", "memory.limit_in_bytes"};

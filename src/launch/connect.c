@@ -52,9 +52,9 @@ static int is_private(const struct stat *status)
     return S_ISDIR(status->st_mode) && status->st_uid == geteuid() && (status->st_mode & 077) == 0;
 }
 
-/* 0: it is a directory that only this user can use. -EACCES: it is another user's. -EPERM: it is
- * this user's, but something else. Or another -errno. */
-static int check(const char *path)
+/* 0: a directory that only this user can use. -EACCES: another user's. -EPERM: this user's, but not
+ * private. Or another -errno. */
+static int check_private(const char *path)
 {
     struct stat status;
     if (lstat(path, &status) != 0)
@@ -62,11 +62,12 @@ static int check(const char *path)
     return is_private(&status) ? 0 : status.st_uid != geteuid() ? -EACCES : -EPERM;
 }
 
-/* Whether the user has a directory for such things, which others cannot write to. */
-static int is_given(char *path, size_t size)
+/* Sets the usual path. Returns whether it is in the user's XDG_RUNTIME_DIR, to which other users
+ * cannot write. */
+static int usual_path(char *path, size_t size)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
-    int is_usable = given && given[0] == '/' && check(given) == 0 && strlen(given) < 48;
+    int is_usable = given && given[0] == '/' && check_private(given) == 0 && strlen(given) < 48;
     if (is_usable)
         snprintf(path, size, "%s/onespace", given);
     else
@@ -74,12 +75,12 @@ static int is_given(char *path, size_t size)
     return is_usable;
 }
 
-static void name_timed(char *path, size_t size, uint64_t time_ns)
+static void timed_path(char *path, size_t size, uint64_t time_ns)
 {
     snprintf(path, size, TMP "/" PREFIX "%u.%0*" PRIx64, (unsigned)geteuid(), TIME_DIGITS, time_ns);
 }
 
-/* The earliest of this user's directories with a time: 0, or -ENOENT. */
+/* Finds the earliest of this user's directories with a time: 0, or -ENOENT. */
 static int find_timed(char *path, size_t size, uint64_t *time_ns)
 {
     char prefix[32], candidate[64];
@@ -91,24 +92,24 @@ static int find_timed(char *path, size_t size, uint64_t *time_ns)
         if (strncmp(entry->d_name, prefix, (size_t)length) != 0)
             continue;
         uint64_t its = strtoull(entry->d_name + length, &end, 16);
-        name_timed(candidate, sizeof(candidate), its);
-        if (!*end && its < *time_ns && check(candidate) == 0)
+        timed_path(candidate, sizeof(candidate), its);
+        if (!*end && its < *time_ns && check_private(candidate) == 0)
             *time_ns = its;
     }
     if (list)
         closedir(list);
     if (*time_ns == UINT64_MAX)
         return -ENOENT;
-    name_timed(path, size, *time_ns);
+    timed_path(path, size, *time_ns);
     return 0;
 }
 
-/* 0 or -errno; *made_ns is the time of a directory that this process has made, or 0. */
+/* 0 or -errno. *made_ns is the time of the directory that this process made, if it made one. */
 static int make_timed(uint64_t *made_ns)
 {
     char path[64];
     uint64_t begin = futex_now_ns();
-    name_timed(path, sizeof(path), begin);
+    timed_path(path, sizeof(path), begin);
     if (mkdir(path, 0700) != 0)
         return errno == EEXIST ? 0 : -errno;
     if (futex_now_ns() - begin > MAKE_MS * UINT64_C(1000000))
@@ -136,7 +137,7 @@ static int open_timed(char *path, size_t size)
         if (find_timed(path, size, &again) == 0 && again == first)
             result = 0;
     }
-    name_timed(own, sizeof(own), made);
+    timed_path(own, sizeof(own), made);
     if (made && (result < 0 || made != first))
         rmdir(own);
     return result;
@@ -145,7 +146,7 @@ static int open_timed(char *path, size_t size)
 int runtime_dir_find(char *path, size_t size)
 {
     uint64_t time_ns;
-    int is_usable = is_given(path, size), result = check(path);
+    int is_usable = usual_path(path, size), result = check_private(path);
     return result == 0 || is_usable ? result : find_timed(path, size, &time_ns);
 }
 
@@ -155,9 +156,9 @@ int runtime_dir_open(char *path, size_t size, char *message, size_t message_size
     int result = runtime_dir_find(path, size);
     if (result == 0)
         return 0;
-    int is_usable = is_given(path, size);
+    int is_usable = usual_path(path, size);
     int error = mkdir(path, 0700) == 0 ? 0 : errno;
-    result = check(path);
+    result = check_private(path);
     if (result == 0)
         return 0;
     if (result == -EACCES && !is_usable) {
@@ -212,7 +213,7 @@ int runtime_dir_lock(const char *path)
 
 /* find or start the host of a named space. */
 
-enum { CONNECT_TRIES = 200, START_TRIES = 5, BACKLOG = 1024, HOST_LISTENER = 3, HOST_REPORT };
+enum { CONNECT_TRIES = 200, START_TRIES = 5, BACKLOG = 1024, HOST_LISTENER = 3, HOST_ERROR_PIPE };
 
 static void socket_address(struct sockaddr_un *address, const char *directory, const char *name)
 {
@@ -255,7 +256,7 @@ void runtime_dir_remove_dead_sockets(const char *directory)
     }
     if (list)
         closedir(list);
-    rmdir(directory); /* when no host needs it */
+    rmdir(directory); /* succeeds if no host uses it */
 }
 
 static int listen_at(const char *directory, const char *name)
@@ -265,7 +266,7 @@ static int listen_at(const char *directory, const char *name)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    unlink(address.sun_path); /* of a host that was killed: we hold the lock, and none answers */
+    unlink(address.sun_path); /* of a host that was killed: the caller holds the lock */
     if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, BACKLOG) != 0) {
         int error = errno;
         close(fd);
@@ -275,27 +276,29 @@ static int listen_at(const char *directory, const char *name)
 }
 
 /* Needs no descriptor: there may be none left. */
-static void withdraw(const char *directory, const char *name)
+static void remove_socket(const char *directory, const char *name)
 {
     struct sockaddr_un address;
     socket_address(&address, directory, name);
     unlink(address.sun_path);
-    rmdir(directory); /* when no host needs it */
+    rmdir(directory); /* succeeds if no host uses it */
 }
 
-struct plan {
+/* ---- Starting a host ---- */
+
+struct host_start {
     const char *directory, *name;
     int expected, launcher;
-    int listener; /* of the host, once it is there */
-    int report;   /* closed by exec; else the error is written to it */
+    int listener;   /* the host's */
+    int error_pipe; /* closed by exec; on failure the errno is written to it */
 };
 
-/* Closes everything but the listener and the report; 0 to 2 lead nowhere. 0, or -1 with these in
- * place. */
-static int set_descriptors(const struct plan *plan)
+/* Moves the listener and the pipe to their numbers, opens /dev/null as 0 to 2, and closes
+ * everything else. 0, or -1 with nothing changed. */
+static int set_descriptors(const struct host_start *start)
 {
-    int listener = fcntl(plan->listener, F_DUPFD, HOST_REPORT + 1);
-    int report = fcntl(plan->report, F_DUPFD, HOST_REPORT + 1);
+    int listener = fcntl(start->listener, F_DUPFD, HOST_ERROR_PIPE + 1);
+    int report = fcntl(start->error_pipe, F_DUPFD, HOST_ERROR_PIPE + 1);
     if (listener < 0 || report < 0)
         return -1;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -303,81 +306,82 @@ static int set_descriptors(const struct plan *plan)
         return -1;
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
-    const char *log = getenv("ONESPACE_HOST_LOG"); /* for troubleshooting */
+    const char *log = getenv("ONESPACE_HOST_LOG"); /* see onespace-run(1) */
     int file = log ? open(log, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
     if (file >= 0)
         dup2(file, 2);
     dup2(listener, HOST_LISTENER);
-    dup3(report, HOST_REPORT, O_CLOEXEC);
-    descriptors_close_range(HOST_REPORT + 1, ~0u);
+    dup3(report, HOST_ERROR_PIPE, O_CLOEXEC);
+    descriptors_close_range(HOST_ERROR_PIPE + 1, ~0u);
     return 0;
 }
 
-/* Executes again: a forked copy of the shim would start with the shim's memory and threads. */
-static void execute_host(const struct plan *plan)
+/* A forked copy of the shim would start with the shim's memory and threads, so the host is
+ * executed. */
+static void execute_host(const struct host_start *start)
 {
     char count[16], pid[16];
-    snprintf(count, sizeof(count), "%d", plan->expected);
-    snprintf(pid, sizeof(pid), "%d", plan->launcher);
-    execl("/proc/self/exe", "onespace-host", "host", plan->directory, plan->name, count, pid,
+    snprintf(count, sizeof(count), "%d", start->expected);
+    snprintf(pid, sizeof(pid), "%d", start->launcher);
+    execl("/proc/self/exe", "onespace-host", "host", start->directory, start->name, count, pid,
           (char *)NULL);
 }
 
-/* Listens before it executes, so that the shim can connect when it has. The shim's lock is shared
- * until then. Returns an error number. */
-static int listen_and_execute(struct plan *plan)
+/* Listens before it executes, so that the shim can connect afterwards. Shares the shim's lock until
+ * then. Returns an errno. */
+static int listen_and_execute(struct host_start *start)
 {
-    plan->listener = listen_at(plan->directory, plan->name);
-    if (plan->listener < 0)
-        return -plan->listener;
-    if (set_descriptors(plan) == 0) {
-        plan->report = HOST_REPORT;
-        execute_host(plan);
+    start->listener = listen_at(start->directory, start->name);
+    if (start->listener < 0)
+        return -start->listener;
+    if (set_descriptors(start) == 0) {
+        start->error_pipe = HOST_ERROR_PIPE;
+        execute_host(start);
     }
     int error = errno;
-    withdraw(plan->directory, plan->name);
+    remove_socket(start->directory, start->name);
     return error;
 }
 
-/* A launcher whose ranks stay in its session, as mpirun's do, has its tasks there as well: with
- * autogroup the kernel divides CPUs among sessions, and one full of waiting ranks may keep the
- * launcher from running (Linux 6.18). Elsewhere the host leaves the terminal. */
-static void leave(const struct plan *plan)
+/* Detaches from the terminal, except under a launcher whose ranks stay in its session, such as
+ * mpirun. There the tasks stay, too: with autogroup the kernel divides CPUs among sessions, and a
+ * session full of waiting ranks may keep the launcher from running (Linux 6.18). */
+static void detach_session(const struct host_start *start)
 {
     int leads = getsid(0) == getppid(); /* the shim */
-    if (plan->launcher && !leads)
+    if (start->launcher && !leads)
         setpgid(0, 0);
     else
         setsid();
 }
 
-/* The host leaves the launcher's process group and holds none of its descriptors:
- * launchers wait for end-of-file on those. Its socket is made when it has left the group: launchers
- * kill that as a whole, and who has made the socket may be the only one to remove it. */
-static _Noreturn void become_host(struct plan *plan)
+/* The host closes the launcher's descriptors, because launchers wait for end-of-file on them. It
+ * creates the socket after leaving the launcher's process group, which launchers kill: a killed
+ * process could not remove its socket. */
+static _Noreturn void become_host(struct host_start *start)
 {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL); /* the shim blocks what it forwards */
-    leave(plan);
+    detach_session(start);
     pid_t child = fork();
     if (child > 0)
         _exit(0);
-    int error = child < 0 ? errno : listen_and_execute(plan);
-    (void)!write(plan->report, &error, sizeof(error));
+    int error = child < 0 ? errno : listen_and_execute(start);
+    (void)!write(start->error_pipe, &error, sizeof(error));
     _exit(127);
 }
 
-/* Forks twice, so that the host is nobody's child, and waits until it has been executed. */
-static int launch(struct plan *plan)
+/* Forks twice, so that init adopts the host, and waits until it has been executed. */
+static int fork_host(struct host_start *start)
 {
     int ends[2], error = 0;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
-    plan->report = ends[1];
+    start->error_pipe = ends[1];
     pid_t child = fork();
     if (child == 0)
-        become_host(plan);
+        become_host(start);
     if (child < 0)
         error = errno;
     close(ends[1]);
@@ -391,29 +395,29 @@ static int launch(struct plan *plan)
 
 static int host_start(const char *directory, const char *name, int expected, int launcher)
 {
-    struct plan plan = {.directory = directory,
-                        .name = name,
-                        .expected = expected,
-                        .launcher = launcher,
-                        .listener = -1};
-    int result = launch(&plan);
+    struct host_start start = {.directory = directory,
+                               .name = name,
+                               .expected = expected,
+                               .launcher = launcher,
+                               .listener = -1};
+    int result = fork_host(&start);
     if (result < 0)
-        rmdir(directory); /* when no host needs it; its socket is gone */
+        rmdir(directory); /* succeeds if no host uses it; the socket is gone */
     return result;
 }
 
-/* A process that is being killed closes its connections before its listening socket, perhaps. The
- * connection ends without a greeting then. */
-static void await_end(const char *directory, const char *name)
+/* Waits until the host has closed its socket. A process that is being killed may close its
+ * connections before its listening socket: then a new connection ends without a greeting. */
+static void await_host_exit(const char *directory, const char *name)
 {
     struct protocol_greeting greeting;
-    struct timeval patience = {1, 0};
+    struct timeval timeout = {1, 0};
     int result = -EPIPE;
     for (int tries = 0; tries < CONNECT_TRIES && result < 0 && result != -EAGAIN; tries++) {
         int fd = try_connect(directory, name);
         if (fd < 0)
             return;
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
         result = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0, -EAGAIN: another host */
         close(fd);
     }
@@ -432,8 +436,8 @@ void host_clean_up(const char *name)
     int found = runtime_dir_find(directory, sizeof(directory));
     int lock = found < 0 ? found : runtime_dir_lock(directory);
     if (lock < 0)
-        return; /* another shim has removed all of it */
-    await_end(directory, name);
+        return; /* another shim has removed everything */
+    await_host_exit(directory, name);
     runtime_dir_remove_dead_sockets(directory);
     close(lock);
 }
@@ -444,9 +448,8 @@ static int connect_locked(const char *directory, const char *name, int launcher,
     int lock = runtime_dir_lock(directory);
     if (lock < 0)
         return lock;
-    int fd = try_connect(directory, name); /* another shim may have started it meanwhile */
-    /* A host that is killed before anybody is connected to it has lost nothing: there may be
-     * another one. */
+    int fd = try_connect(directory, name); /* another shim may have started it */
+    /* A host that is killed before any shim is connected has lost nothing: start another one. */
     for (int tries = 0; tries < START_TRIES && (fd == -ENOENT || fd == -ECONNREFUSED); tries++) {
         int result = host_start(directory, name, expected, launcher);
         *failed = result < 0 ? "start" : "reach";

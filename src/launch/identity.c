@@ -45,13 +45,13 @@ static long scheduling_set(int32_t thread, const struct scheduling *scheduling)
 
 enum { TEXT_MAX_BYTES = 1024, IOPRIO_WHO_PROCESS = 1, CAPABILITIES = 64 };
 
-/* Attributes that must match, or the shim is refused. The key is what ONESPACE_MAY_DIFFER names;
- * field: the line of the file, or NULL for the whole of it. is_confinement: a shim refuses a host
- * that differs in it, too. */
-static const struct item {
+/* Attributes that must match, or the host refuses the shim. key: the name in ONESPACE_MAY_DIFFER.
+ * field: a line of the file, or NULL for all of it. is_confinement: a shim refuses a host that
+ * differs in it, too. */
+static const struct attribute {
     const char *key, *file, *field;
     int is_confinement;
-} items[] = {
+} attributes[] = {
     {"user-ids", "status", "Uid:", 1},    {"group-ids", "status", "Gid:", 1},
     {"seccomp", "status", "Seccomp:", 1}, {"seccomp", "status", "Seccomp_filters:", 1},
     {"label", "attr/current", NULL, 1},   {"root", "root", NULL, 1},
@@ -72,7 +72,7 @@ static void path_of(int pid, const char *file, char path[64])
         snprintf(path, 64, "/proc/self/%s", file);
 }
 
-/* A link's target, or a file's content on one line. */
+/* Reads a link's target, or a file's content as one line. */
 static ssize_t read_file(const char *path, char *text, size_t size)
 {
     ssize_t length = readlink(path, text, size - 1);
@@ -90,17 +90,17 @@ static ssize_t read_file(const char *path, char *text, size_t size)
     return length;
 }
 
-static void read_item(int pid, const char *status, const struct item *item,
-                      char text[TEXT_MAX_BYTES])
+static void read_attribute(int pid, const char *status, const struct attribute *attribute,
+                           char text[TEXT_MAX_BYTES])
 {
     ssize_t length;
-    if (item->field) {
-        const char *value = proc_status_field(status, item->field);
+    if (attribute->field) {
+        const char *value = proc_status_field(status, attribute->field);
         length = value ? (ssize_t)strcspn(value, "\n") : -1;
         snprintf(text, TEXT_MAX_BYTES, "%.*s", value ? (int)length : 0, value ? value : "");
     } else {
         char path[64];
-        path_of(pid, item->file, path);
+        path_of(pid, attribute->file, path);
         length = read_file(path, text, TEXT_MAX_BYTES);
         text[length < 0 ? 0 : length] = 0;
     }
@@ -108,7 +108,7 @@ static void read_item(int pid, const char *status, const struct item *item,
         strcpy(text, NOT_READABLE);
 }
 
-/* Whether who started the host allowed it, by a list of keys with commas between. */
+/* Whether the user allowed the difference, in a comma-separated list of keys. */
 static int may_differ(const char *key)
 {
     const char *list = getenv("ONESPACE_MAY_DIFFER");
@@ -135,7 +135,8 @@ static int descends_from(int ancestor, int pid)
     return 0;
 }
 
-/* What differs and may not: all the keys, so that one message is enough, and the first in full. */
+/* Attributes that differ and must not: the keys of all, so that one message is enough, and the
+ * values of the first. */
 struct differences {
     char keys[160];
     int has_confinement;
@@ -171,23 +172,23 @@ static int refuse(const struct differences *found, const char *who, char *messag
 }
 
 /* host, shim: their PIDs, 0 for the caller's. is_hidden: the host may be unreadable. */
-static void compare_items(int host, const char *host_status, int shim, const char *shim_status,
-                          int launcher, int is_hidden, struct differences *found)
+static void compare_attributes(int host, const char *host_status, int shim, const char *shim_status,
+                               int launcher, int is_hidden, struct differences *found)
 {
-    char mine[TEXT_MAX_BYTES], its[TEXT_MAX_BYTES];
-    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
-        const struct item *item = &items[i];
-        read_item(host, host_status, item, mine);
-        read_item(shim, shim_status, item, its);
-        if (strcmp(mine, its) == 0 || may_differ(item->key) ||
-            (is_hidden && strcmp(mine, NOT_READABLE) == 0))
+    char hosts[TEXT_MAX_BYTES], shims[TEXT_MAX_BYTES];
+    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+        const struct attribute *attribute = &attributes[i];
+        read_attribute(host, host_status, attribute, hosts);
+        read_attribute(shim, shim_status, attribute, shims);
+        if (strcmp(hosts, shims) == 0 || may_differ(attribute->key) ||
+            (is_hidden && strcmp(hosts, NOT_READABLE) == 0))
             continue;
-        /* Slurm's daemon gives each rank of a step a cgroup of its own, within the step's. */
-        if (strcmp(item->key, "cgroup") == 0 && launcher &&
+        /* Slurm's daemon gives each rank of a step its own cgroup within that of the step. */
+        if (strcmp(attribute->key, "cgroup") == 0 && launcher &&
             descends_from(launcher, shim ? shim : getpid()))
             continue;
-        found->has_confinement |= item->is_confinement;
-        note_difference(found, item->key, mine, its);
+        found->has_confinement |= attribute->is_confinement;
+        note_difference(found, attribute->key, hosts, shims);
     }
 }
 
@@ -197,15 +198,15 @@ static void compare_reports(const struct protocol_self_report *host,
     const struct {
         const char *key;
         int host, shim;
-    } attributes[] = {{"securebits", host->securebits, shim->securebits},
-                      {"keyring", host->session_keyring, shim->session_keyring},
-                      {"mdwe", host->mdwe, shim->mdwe}};
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+    } reported[] = {{"securebits", host->securebits, shim->securebits},
+                    {"keyring", host->session_keyring, shim->session_keyring},
+                    {"mdwe", host->mdwe, shim->mdwe}};
+    for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++) {
         char hosts[16], shims[16];
-        snprintf(hosts, sizeof(hosts), "%d", attributes[i].host);
-        snprintf(shims, sizeof(shims), "%d", attributes[i].shim);
-        if (attributes[i].host != attributes[i].shim && !may_differ(attributes[i].key))
-            note_difference(found, attributes[i].key, hosts, shims);
+        snprintf(hosts, sizeof(hosts), "%d", reported[i].host);
+        snprintf(shims, sizeof(shims), "%d", reported[i].shim);
+        if (reported[i].host != reported[i].shim && !may_differ(reported[i].key))
+            note_difference(found, reported[i].key, hosts, shims);
     }
 }
 
@@ -217,9 +218,9 @@ static int is_root(const char *status)
 }
 
 /* The kernel shows securebits to no other process. But root that has executed a program without
- * SECBIT_NOROOT has all capabilities of its bounding set, unless no_new_privs kept it from them. A
- * shim that says that it has no such bit, and has fewer, would get the rest back in the first
- * program that its task executes. */
+ * SECBIT_NOROOT has all capabilities of its bounding set, unless no_new_privs prevents it. If a
+ * shim reports that it lacks that bit but has fewer capabilities, the first program that its task
+ * executes would regain the others. */
 static void check_securebits(const struct identity *shim, const char *status,
                              struct differences *found)
 {
@@ -231,13 +232,13 @@ static void check_securebits(const struct identity *shim, const char *status,
     note_difference(found, "securebits", "0", "SECBIT_NOROOT");
 }
 
-/* Replaces values that the shim has reported by those that the kernel shows. A process can choose
- * the others for itself at any time. */
+/* Replaces values that the shim has reported by those that the kernel shows. A process can change
+ * the other values of its own at any time. */
 static void correct_report(int pid, const char *status, struct protocol_self_report *report)
 {
     static const struct {
         unsigned control;
-        const char *field, *own, *off; /* own: the process has set it; off: not to be speculated */
+        const char *field, *own, *off; /* own: set by the process; off: no speculation */
     } shown[] = {
         {PR_SPEC_STORE_BYPASS, "Speculation_Store_Bypass:", "thread", "mitigated"},
         {PR_SPEC_INDIRECT_BRANCH, "SpeculationIndirectBranch:", "conditional", "disabled"},
@@ -252,29 +253,29 @@ static void correct_report(int pid, const char *status, struct protocol_self_rep
         report->speculation[shown[i].control] =
             PR_SPEC_PRCTL | (strstr(line, "force") ? PR_SPEC_FORCE_DISABLE : PR_SPEC_DISABLE);
     }
-    /* The kernel shows this to processes that may trace the other one. */
+    /* The kernel shows the personality to processes that may trace the other one. */
     char *persona = proc_text_read(pid, "personality");
     if (persona)
         report->personality = (uint32_t)strtoul(persona, NULL, 16);
     free(persona);
 }
 
-/* No task can have more than the host: that is never granted. */
+/* No task can have more privileges than the host. */
 static int check_privileges(const struct identity *mine, const struct identity *its, char *message,
                             size_t size)
 {
-    const char *what = NULL;
+    const char *missing = NULL;
     for (int set = CAPABILITY_PERMITTED; set <= CAPABILITY_BOUNDING; set++)
         if (its->capabilities[set] & ~mine->capabilities[set])
-            what = "capabilities";
+            missing = "capabilities";
     if (mine->no_new_privileges && !its->no_new_privileges)
-        what = "the right to gain privileges (no_new_privs)";
-    if (!what)
+        missing = "the right to gain privileges (no_new_privs)";
+    if (!missing)
         return 0;
     snprintf(message, size,
              "this process has %s that the host of the space lacks, and a task would lack too: use "
              "another --space, or start the space from a process that has them",
-             what);
+             missing);
     return -ECONNREFUSED;
 }
 
@@ -318,8 +319,8 @@ static int read_groups(const char *status, struct identity *identity)
     return 0;
 }
 
-/* The kernel's values, not those of a request: the task must not get larger limits or other CPUs.
- */
+/* Reads the kernel's values, not those of a request: the task must not get higher limits or other
+ * CPUs. */
 static int read_attributes(int pid, const char *status, struct identity *identity)
 {
     enum { LIMITS = sizeof(identity->limits) / sizeof(identity->limits[0]) };
@@ -339,7 +340,7 @@ static int read_attributes(int pid, const char *status, struct identity *identit
     return 0;
 }
 
-/* Of process `pid`, 0 for the caller: 0 or -errno. */
+/* Reads the identity of process `pid`, 0 for the caller. 0 or -errno. */
 static int read_identity(int pid, const char *status, const struct protocol_self_report *report,
                          struct identity *identity)
 {
@@ -356,7 +357,8 @@ static int read_identity(int pid, const char *status, const struct protocol_self
     return result < 0 ? result : read_groups(status, identity);
 }
 
-static int refuse_unseen(const char *who, const char *whom, int error, char *message, size_t size)
+static int refuse_invisible(const char *who, const char *whom, int error, char *message,
+                            size_t size)
 {
     snprintf(message, size,
              "%s cannot see %s (%s): start both in one PID namespace, with /proc mounted, or use "
@@ -365,34 +367,35 @@ static int refuse_unseen(const char *who, const char *whom, int error, char *mes
     return -ECONNREFUSED;
 }
 
-/* Attributes that one side reads of itself and of the other. */
-struct view {
-    char *own_status, *its_status;
-    struct identity own, its;
+/* Both sides, as one of them reads them. */
+struct both_sides {
+    char *own_status, *peer_status;
+    struct identity own, peer;
 };
 
-/* 0, or -errno: `*is_its` tells whether the other process cannot be seen. */
-static int look(int pid, const struct protocol_self_report *own,
-                const struct protocol_self_report *its, struct view *view, int *is_its)
+/* 0, or -errno; *is_peers: the peer cannot be read. */
+static int read_both(int pid, const struct protocol_self_report *own,
+                     const struct protocol_self_report *its, struct both_sides *sides,
+                     int *is_peers)
 {
-    *view = (struct view){.own_status = proc_status_read(0)};
-    *is_its = 0;
-    int result = view->own_status ? read_identity(0, view->own_status, own, &view->own) : -errno;
+    *sides = (struct both_sides){.own_status = proc_status_read(0)};
+    *is_peers = 0;
+    int result = sides->own_status ? read_identity(0, sides->own_status, own, &sides->own) : -errno;
     if (result < 0)
         return result;
-    *is_its = 1;
-    view->its_status = pid > 0 ? proc_status_read(pid) : NULL;
-    if (!view->its_status)
+    *is_peers = 1;
+    sides->peer_status = pid > 0 ? proc_status_read(pid) : NULL;
+    if (!sides->peer_status)
         return pid > 0 ? -errno : -ESRCH;
-    return read_identity(pid, view->its_status, its, &view->its);
+    return read_identity(pid, sides->peer_status, its, &sides->peer);
 }
 
-static void release(struct view *view)
+static void release(struct both_sides *sides)
 {
-    free(view->own_status);
-    free(view->its_status);
-    free(view->own.groups);
-    free(view->its.groups);
+    free(sides->own_status);
+    free(sides->peer_status);
+    free(sides->own.groups);
+    free(sides->peer.groups);
 }
 
 int identity_check(int socket, const struct peer *peer, const struct protocol_self_report *report,
@@ -400,28 +403,28 @@ int identity_check(int socket, const struct peer *peer, const struct protocol_se
 {
     struct protocol_self_report own;
     struct differences found = {.first = NULL};
-    struct view view;
-    int is_its;
+    struct both_sides sides;
+    int is_peers;
     identity_report_self(&own);
-    int result = look(peer->pid, &own, report, &view, &is_its);
+    int result = read_both(peer->pid, &own, report, &sides, &is_peers);
     if (result == 0) {
-        compare_items(0, view.own_status, peer->pid, view.its_status, launcher, 0, &found);
-        correct_report(peer->pid, view.its_status, &view.its.self_report);
+        compare_attributes(0, sides.own_status, peer->pid, sides.peer_status, launcher, 0, &found);
+        correct_report(peer->pid, sides.peer_status, &sides.peer.self_report);
         compare_reports(&own, report, &found);
-        check_securebits(&view.its, view.its_status, &found);
-        /* Only now: all that was read is the shim's if the PID is still its own. */
+        check_securebits(&sides.peer, sides.peer_status, &found);
+        /* The data are the shim's only if the PID is still its own. */
         result = peer_confirm(socket, peer);
     }
-    if (result < 0 && is_its && result != -EMFILE)
-        result = refuse_unseen("the host of the space", "this process", -result, message, size);
+    if (result < 0 && is_peers && result != -EMFILE)
+        result = refuse_invisible("the host of the space", "this process", -result, message, size);
     if (result == 0)
         result = refuse(&found, "the space", message, size);
     if (result == 0)
-        result = check_privileges(&view.own, &view.its, message, size);
-    change->has = view.own;
-    change->wants = view.its;
-    view.own.groups = view.its.groups = NULL; /* the change's */
-    release(&view);
+        result = check_privileges(&sides.own, &sides.peer, message, size);
+    change->has = sides.own;
+    change->wants = sides.peer;
+    sides.own.groups = sides.peer.groups = NULL; /* the change owns them now */
+    release(&sides);
     return result;
 }
 
@@ -430,31 +433,31 @@ int identity_check_host(int socket, const struct protocol_self_report *report, i
 {
     struct protocol_self_report own;
     struct differences found = {.first = NULL};
-    struct view view;
+    struct both_sides sides;
     struct peer peer;
-    int is_its;
+    int is_peers;
     if (peer_identify(socket, &peer) < 0)
-        return refuse_unseen("this process", "the host of the space", EPERM, message, size);
+        return refuse_invisible("this process", "the host of the space", EPERM, message, size);
     if (peer.pid == 0 && may_differ("namespaces"))
-        return 0; /* it is in another PID namespace, and is trusted as it is */
+        return 0; /* the user trusts a host in another PID namespace */
     identity_report_self(&own);
-    int result = look(peer.pid, &own, report, &view, &is_its);
+    int result = read_both(peer.pid, &own, report, &sides, &is_peers);
     if (result == 0) {
-        /* /proc hides from a process those with more capabilities than it has in effect. */
-        if (view.its.capabilities[CAPABILITY_PERMITTED] &
-            ~view.own.capabilities[CAPABILITY_EFFECTIVE])
+        /* /proc hides processes with more capabilities than the reader has in effect. */
+        if (sides.peer.capabilities[CAPABILITY_PERMITTED] &
+            ~sides.own.capabilities[CAPABILITY_EFFECTIVE])
             is_hidden = 1;
-        compare_items(peer.pid, view.its_status, 0, view.own_status, 0, is_hidden, &found);
+        compare_attributes(peer.pid, sides.peer_status, 0, sides.own_status, 0, is_hidden, &found);
         compare_reports(report, &own, &found);
         result = peer_confirm(socket, &peer);
     }
     if (result < 0)
-        result = refuse_unseen("this process", "the host of the space", -result, message, size);
+        result = refuse_invisible("this process", "the host of the space", -result, message, size);
     if (result == 0 && found.has_confinement)
         result = refuse(&found, "the space and this process", message, size);
     if (result == 0)
-        result = check_privileges(&view.its, &view.own, message, size);
-    release(&view);
+        result = check_privileges(&sides.peer, &sides.own, message, size);
+    release(&sides);
     return result;
 }
 
@@ -476,7 +479,7 @@ static long assume_scheduling(const struct identity *has, const struct identity 
     if (scheduling_get(0, &own) != 0)
         return -1;
     if (is_timed)
-        own = *wanted; /* else the time slice remains, which the host sets */
+        own = *wanted; /* otherwise keep the time slice, which the host sets */
     own.policy = wanted->policy;
     own.priority = wanted->priority;
     own.nice = wanted->nice;
@@ -484,7 +487,7 @@ static long assume_scheduling(const struct identity *has, const struct identity 
     return scheduling_set(0, &own);
 }
 
-/* Set already, where that was possible. */
+/* The nice value was set at spawn, where that was possible. */
 static long check_nice(const struct identity *has, const struct identity *wants)
 {
     (void)has;
@@ -495,7 +498,7 @@ static long check_nice(const struct identity *has, const struct identity *wants)
     return -1;
 }
 
-/* Compared with what it is now: where none was set, the kernel derives it from the nice value. */
+/* Compares with the current value: if none was set, the kernel derives it from the nice value. */
 static long assume_io_priority(const struct identity *has, const struct identity *wants)
 {
     (void)has;
@@ -537,7 +540,7 @@ static long assume_groups(const struct identity *has, const struct identity *wan
     return syscall(SYS_setgroups, wants->group_count, wants->groups);
 }
 
-/* A capability that is not permitted and inheritable any more has left the ambient set already. */
+/* A capability that is no longer both permitted and inheritable has left the ambient set. */
 static long assume_ambient(uint64_t wanted)
 {
     for (unsigned i = 0; i < CAPABILITIES; i++) {
@@ -577,7 +580,7 @@ static long assume_no_new_privileges(const struct identity *has, const struct id
                : syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* Capabilities last: the others may need them. */
+/* Capabilities come last: the other steps may need them. */
 static const struct {
     const char *name;
     long (*assume)(const struct identity *has, const struct identity *wants);

@@ -1,8 +1,8 @@
-/* src/launch/launcher.c: see launcher.h.
+/* src/launch/launcher.c: which launcher started this process, and the name of its space.
  *
- * The launcher's daemon on this node is an ancestor of every rank, wrapper scripts and env(1) or
- * not, and two daemons on one machine count as two nodes. So its PID and start time identify the
- * space best. */
+ * The launcher's daemon on this node is an ancestor of every rank, even behind wrapper scripts and
+ * env(1), and two daemons on one machine count as two nodes. So its PID and start time identify the
+ * space. */
 #include "launch/launch.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static int is_daemon(const char *name)
     return 0;
 }
 
-/* The nearest ancestor that is a launcher's daemon: its pid, or 0. */
+/* Finds the nearest ancestor that is a launcher's daemon: its pid, or 0. */
 static int find_daemon(struct proc_stat *found)
 {
     int pid = getppid();
@@ -55,8 +55,8 @@ static int find_daemon(struct proc_stat *found)
     return 0;
 }
 
-/* Rank and count on the node, which must be those of one launcher: one that was started within
- * another's job leaves the outer one's variables in place. */
+/* Rank and count on the node must be those of one launcher: a launcher that was started within
+ * another one's job leaves the outer one's variables in place. */
 static const struct {
     const char *rank, *size; /* size NULL: Slurm's list */
 } local_variables[] = {
@@ -74,7 +74,7 @@ static int number_from(const char *variable)
     return digits > 0 && digits < 10 && !value[digits] ? atoi(value) : -1;
 }
 
-/* A number of digits alone at *at, which moves behind it: up to INT_MAX, or -1. */
+/* Parses a number of digits at *at, and moves *at behind it: up to INT_MAX, or -1. */
 static int take_number(const char **at)
 {
     char *end;
@@ -113,7 +113,7 @@ static int slurm_local_size(void)
     return list ? launcher_slurm_tasks(list, number_from("SLURM_NODEID")) : -1;
 }
 
-/* A name made of what may be long or hold any character. */
+/* Makes a name from a text that may be long or contain any character. */
 static void name_from_text(struct launcher *launcher, const char *prefix, const char *text,
                            const char *more)
 {
@@ -123,7 +123,7 @@ static void name_from_text(struct launcher *launcher, const char *prefix, const 
     snprintf(launcher->space, sizeof(launcher->space), "%s-%016" PRIx64, prefix, hash);
 }
 
-/* The daemons of a DVM serve many jobs, also at the same time. */
+/* The daemons of a DVM serve many jobs, even at the same time. */
 static void add_namespace(struct launcher *launcher, const char *job)
 {
     size_t length = strlen(launcher->space), found = strlen(launcher->found_by);

@@ -1,4 +1,5 @@
-/* src/launch/mpi_defaults.c: see defaults.h. docs/launchers-reference.md explains them. */
+/* src/launch/mpi_defaults.c: settings that MPI libraries need in one address space.
+ * docs/launchers-reference.md explains them. */
 #include "launch/launch.h"
 
 #include <limits.h>
@@ -18,9 +19,8 @@ static int is_undumpable(unsigned ranks)
     return must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
 }
 
-/* Files that the drivers make of cards that compute: the first render node of DRI, NVIDIA's, AMD's
- * and that of Windows. */
-static int has_graphics(unsigned ranks)
+/* Device files of GPUs: the first render node of DRI, NVIDIA's, AMD's and that of WSL. */
+static int has_gpu(unsigned ranks)
 {
     static const char *const files[] = {"/dev/dri/renderD128", "/dev/nvidiactl", "/dev/kfd",
                                         "/dev/dxg"};
@@ -31,52 +31,53 @@ static int has_graphics(unsigned ranks)
     return 0;
 }
 
-static int has_no_graphics(unsigned ranks)
+static int has_no_gpu(unsigned ranks)
 {
-    return !has_graphics(ranks);
+    return !has_gpu(ranks);
 }
 
-/* hwloc has a parser of its own, which reads what hwloc has written. */
-#define HWLOC_XML "hwloc_xml_libxml.so"
-/* They look for graphics cards and their displays. */
-#define HWLOC_GRAPHICS                                                                             \
+/* hwloc's built-in parser reads the XML that hwloc writes. */
+#define HWLOC_XML_PLUGIN "hwloc_xml_libxml.so"
+/* These search for GPUs and their displays. */
+#define HWLOC_GPU_PLUGINS                                                                          \
     "hwloc_opencl.so,hwloc_gl.so,hwloc_cuda.so,hwloc_nvml.so,hwloc_rsmi.so,hwloc_levelzero.so"
 
 static const struct {
     const char *name, *value;
     int (*is_needed)(unsigned ranks); /* NULL: always */
 } defaults[] = {
-    /* PMIx maps this shared store at one address that only one rank of a space can have. No more
-     * than what cannot work: a client of another set of stores than the job's server and the
-     * programs that it spawns may not find these (MPI_Comm_spawn). */
+    /* PMIx maps these shared stores at one address, which only one rank of a space can have. Only
+     * these two are excluded: a client with another set of stores than the job's server may not
+     * find the programs that it spawns (MPI_Comm_spawn). */
     {"PMIX_MCA_gds", "^shmem,shmem2", NULL},
-    /* MPICH looks for one address that is free in all ranks: in a space there is none. */
+    /* MPICH searches for one address that is free in all ranks; in a space there is none. */
     {"MPIR_CVAR_SHM_SYMHEAP_RETRY", "0", NULL},
-    /* Plugins of MPI libraries' hwloc load other libraries, whose mappings are nearly half of a
-     * rank's and take a quarter of MPI_Init. */
-    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML "," HWLOC_GRAPHICS, has_no_graphics},
-    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML, has_graphics},
-    /* So many ranks have mappings enough only if each has fewer: without any plugin of hwloc,
-     * without components of Open MPI 4 that do nothing unless they are asked for or
-     * belong to other systems' launchers, and without heaps of its libraries' threads. */
+    /* Plugins of the MPI libraries' hwloc load other libraries, which have nearly half of a rank's
+     * mappings and take a quarter of the time of MPI_Init. */
+    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML_PLUGIN "," HWLOC_GPU_PLUGINS, has_no_gpu},
+    {"HWLOC_PLUGINS_BLACKLIST", HWLOC_XML_PLUGIN, has_gpu},
+    /* So many ranks fit only if each has fewer mappings: without plugins of hwloc, without
+     * components of Open MPI 4 that do nothing by default or belong to other systems' launchers,
+     * and without separate heaps for its libraries' threads. */
     {"HWLOC_PLUGINS_PATH", "/nonexistent", capacity_mappings_are_scarce},
     {"OMPI_MCA_coll", "^adapt,sync", capacity_mappings_are_scarce},
     {"OMPI_MCA_schizo", "^jsm,flux", capacity_mappings_are_scarce},
     {"MALLOC_ARENA_MAX", "1", capacity_mappings_are_scarce},
-    /* UCX opens the shared memory of other ranks in /proc/PID/fd, which tasks may not. */
+    /* UCX opens the shared memory of other ranks in /proc/PID/fd, which an undumpable space
+       forbids. */
     {"UCX_POSIX_USE_PROC_LINK", "n", is_undumpable},
 };
 
 enum { COUNT = sizeof(defaults) / sizeof(defaults[0]) };
 
-/* Where Open MPI looks for components; the words stand for the default, which setting the variable
- * replaces. */
+/* Where Open MPI searches for components. Setting the variable replaces the default, which these
+ * words mean. */
 #define COMPONENT_PATH    "OMPI_MCA_mca_base_component_path"
 #define COMPONENT_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
 
-/* With the directory of src/smsc's component before what the user or the default names: Open MPI
- * ends its search at a directory that is not there. NULL: it has that already, or there is none. To
- * be freed. */
+/* The path with the directory of src/smsc's component in front of the user's or the default one,
+ * because Open MPI ends its search at a missing directory. NULL: it is there already, or the
+ * component is not installed. The caller frees it. */
 static char *component_path(void)
 {
     char path[PATH_MAX], *added;
@@ -87,7 +88,7 @@ static char *component_path(void)
     *strrchr(path, '/') = 0;
     rest = given && strncmp(given, path, strlen(path)) == 0 ? given + strlen(path) : NULL;
     if (rest && (*rest == ':' || !*rest))
-        return NULL; /* by the task that runs this */
+        return NULL; /* set by the task that runs this process */
     return asprintf(&added, "%s:%s", path, given ? given : COMPONENT_DEFAULT) < 0 ? NULL : added;
 }
 

@@ -17,12 +17,12 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* 0: there is no such process. */
-static uint64_t start_of(int pid)
+/* The start time of a process, 0 if there is none. */
+static uint64_t start_ticks_of(int pid)
 {
     struct proc_stat stat;
-    int is_there = pid > 0 && proc_read_stat(pid, &stat) == 0 && stat.state != 'Z';
-    return is_there ? stat.start_ticks : 0;
+    int exists = pid > 0 && proc_read_stat(pid, &stat) == 0 && stat.state != 'Z';
+    return exists ? stat.start_ticks : 0;
 }
 
 int peer_identify(int socket, struct peer *peer)
@@ -32,7 +32,7 @@ int peer_identify(int socket, struct peer *peer)
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
         credentials.uid != geteuid())
         return -EPERM;
-    *peer = (struct peer){credentials.pid, start_of(credentials.pid)};
+    *peer = (struct peer){credentials.pid, start_ticks_of(credentials.pid)};
     return 0;
 }
 
@@ -50,9 +50,9 @@ int peer_confirm(int socket, const struct peer *peer)
     }
     if (errno == EMFILE || errno == ENFILE)
         return -errno;
-    if (errno != ENOPROTOOPT) /* EINVAL, ESRCH: it has been reaped */
+    if (errno != ENOPROTOOPT) /* EINVAL, ESRCH: the process was reaped */
         return -ESRCH;
-    uint64_t start = start_of(peer->pid);
+    uint64_t start = start_ticks_of(peer->pid);
     return start && start == peer->start_ticks ? 0 : -ESRCH;
 }
 
@@ -61,8 +61,8 @@ int peer_signal_group(int leader, uint64_t start_ticks, int signal)
     struct proc_stat stat;
     if (leader <= 0)
         return -ESRCH;
-    /* The kernel gives nobody the number of a group that has members. So if no process has it, the
-     * group is the leader's, or is empty. */
+    /* The kernel gives the number of a group with members to no new process. So if no process has
+     * it, the group is the leader's, or it is empty. */
     long result = proc_read_stat(leader, &stat);
     if (result == 0 && stat.start_ticks != start_ticks)
         return -ESRCH;
@@ -84,7 +84,8 @@ char *proc_text_read(int pid, const char *name)
     FILE *file = fopen(path, "re");
     if (!file)
         return NULL;
-    ssize_t length = getdelim(&text, &room, 0, file); /* it has no 0 byte: all of it */
+    ssize_t length =
+        getdelim(&text, &room, 0, file); /* the file has no 0 byte, so this reads all of it */
     fclose(file);
     if (length >= 0)
         return text;
@@ -122,7 +123,7 @@ static const char *parse_limit(const char *at, rlim_t *limit)
 
 int proc_limits_parse(const char *text, struct rlimit *limits, unsigned count)
 {
-    enum { NAME_WIDTH = 25 }; /* the names have blanks in them */
+    enum { NAME_WIDTH = 25 }; /* names contain blanks */
     const char *line = strchr(text, '\n');
     for (unsigned i = 0; i < count; i++, line = strchr(line, '\n')) {
         if (!line || strcspn(++line, "\n") <= NAME_WIDTH)

@@ -29,7 +29,7 @@ int protocol_send(int socket, const void *data, size_t size)
     return 0;
 }
 
-/* Waits until something has arrived, or the peer is gone: 0 or -errno. */
+/* Waits until data has arrived or the peer is gone: 0 or -errno. */
 static int await_data(int socket, uint64_t deadline)
 {
     struct pollfd data = {socket, POLLIN, 0};
@@ -84,9 +84,9 @@ union fd_space {
     char bytes[CMSG_SPACE(PROTOCOL_FDS_PER_MESSAGE * sizeof(int))];
 };
 
-/* Whether to try again. Descriptors in flight count together for all processes of a user, and
- * others receive theirs in a moment. */
-static int has_waited(int error, int *tries)
+/* Returns whether to try again, after a pause if too many descriptors are in flight. The kernel
+ * counts those of all processes of a user, and other processes will receive theirs soon. */
+static int should_retry(int error, int *tries)
 {
     enum { TRIES = 200 };
     static const struct timespec moment = {.tv_nsec = 10000000};
@@ -96,8 +96,8 @@ static int has_waited(int error, int *tries)
     return 1;
 }
 
-/* One message with descriptors, which travel with the first byte: the bytes that were sent, or
- * -errno. `waits`: while too many descriptors are in flight. */
+/* Sends one message with descriptors, which travel with the first byte. Returns the bytes sent, or
+ * -errno. waits: retry while too many descriptors are in flight. */
 static ssize_t send_once(int socket, const void *data, size_t size, const int *fds, unsigned count,
                          int waits)
 {
@@ -116,12 +116,12 @@ static ssize_t send_once(int socket, const void *data, size_t size, const int *f
     int tries = 0;
     do
         sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    while (sent < 0 && (waits ? has_waited(errno, &tries) : errno == EINTR));
+    while (sent < 0 && (waits ? should_retry(errno, &tries) : errno == EINTR));
     return sent < 0 ? -errno : sent;
 }
 
-/* Takes the descriptors of a message over into `fds`, at most `count`, and closes all others: how
- * many there were. */
+/* Moves the descriptors of a message into `fds`, at most `count`, and closes the others. Returns
+ * how many the message had. */
 static unsigned take_descriptors(struct msghdr *message, int *fds, unsigned count)
 {
     unsigned had = 0;
@@ -129,8 +129,8 @@ static unsigned take_descriptors(struct msghdr *message, int *fds, unsigned coun
          header = CMSG_NXTHDR(message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
             continue;
-        unsigned here = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        for (unsigned i = 0; i < here; i++, had++) {
+        unsigned in_header = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+        for (unsigned i = 0; i < in_header; i++, had++) {
             int fd;
             memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
             if (had < count)
@@ -142,9 +142,9 @@ static unsigned take_descriptors(struct msghdr *message, int *fds, unsigned coun
     return had;
 }
 
-/* The bytes that were received, with up to `count` descriptors, the rest -1; *had tells how many
- * came. 0: the end. -EPROTO, and no descriptor is left open, when the peer sent more of them. Or
- * another -errno. */
+/* Receives one message with up to `count` descriptors; *had is their number, and the rest of `fds`
+ * is -1. Returns the bytes received, 0 at end-of-file, -EPROTO if the peer sent more descriptors,
+ * all of which are closed, or another -errno. */
 static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsigned count,
                             unsigned *had)
 {
@@ -156,7 +156,7 @@ static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsig
     struct msghdr message = {.msg_iov = &bytes,
                              .msg_iovlen = 1,
                              .msg_control = &control,
-                             /* Not CMSG_SPACE: in its padding the kernel puts one more. */
+                             /* Not CMSG_SPACE: its padding has room for one more. */
                              .msg_controllen = CMSG_LEN(count * sizeof(int))};
     ssize_t got;
     do
@@ -165,8 +165,8 @@ static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsig
     if (got <= 0)
         return got == 0 ? 0 : -errno;
     *had = take_descriptors(&message, fds, count);
-    /* The kernel cuts the list short where the peer has sent more than `count`, and where this
-     * process can have no more: the latter leaves some of `fds` empty. */
+    /* The kernel truncates the list if the peer has sent more than `count`, and if this process can
+     * have no more descriptors: only the latter leaves some of `fds` empty. */
     int is_too_many = *had > count || (*had == count && (message.msg_flags & MSG_CTRUNC));
     if (!is_too_many)
         return got;

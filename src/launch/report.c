@@ -68,7 +68,7 @@ int report_exit_code(int error)
     case -EMFILE:
     case -ETIMEDOUT: /* the shim was stopped */
     case -EOWNERDEAD:
-    case -ECONNREFUSED: /* by the host of the space */
+    case -ECONNREFUSED: /* the host of the space refused it */
         return 1;
     case -EINVAL:
         return 2;
@@ -93,30 +93,30 @@ int report_departure(int id, const char *program, char *text, size_t size)
 
 /* ---- One message per launch ---- */
 
-enum { NOT_SAID = 1, SAID = 2, PATIENCE_MS = 1000 };
+enum { NOT_PRINTED = 1, PRINTED = 2, WAIT_MS = 1000 };
 
 int say_once_create(void)
 {
-    int token = eventfd(NOT_SAID, EFD_CLOEXEC | EFD_NONBLOCK);
+    int token = eventfd(NOT_PRINTED, EFD_CLOEXEC | EFD_NONBLOCK);
     return token < 0 ? -errno : token;
 }
 
 int say_once_claim(int token)
 {
     uint64_t state;
-    struct pollfd said = {token, POLLIN, 0};
+    struct pollfd printed = {token, POLLIN, 0};
     if (read(token, &state, sizeof(state)) != (ssize_t)sizeof(state)) {
-        (void)poll(&said, 1, PATIENCE_MS); /* left for the others to see */
+        (void)poll(&printed, 1, WAIT_MS); /* does not read it: other shims wait, too */
         return 0;
     }
-    if (state == NOT_SAID)
+    if (state == NOT_PRINTED)
         return 1;
-    say_once_done(token); /* put back for the others */
+    say_once_done(token); /* restores the state for the other shims */
     return 0;
 }
 
 void say_once_done(int token)
 {
-    const uint64_t said = SAID;
-    (void)!write(token, &said, sizeof(said));
+    const uint64_t printed = PRINTED;
+    (void)!write(token, &printed, sizeof(printed));
 }

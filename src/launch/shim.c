@@ -40,7 +40,7 @@ struct sent_fds {
 
 extern char **environ;
 
-/* Every open descriptor that the task inherits. */
+/* Lists the open descriptors that the task inherits. */
 static int collect_fds(struct sent_fds *sent)
 {
     DIR *list = opendir("/proc/self/fd");
@@ -49,7 +49,7 @@ static int collect_fds(struct sent_fds *sent)
     for (struct dirent *entry; (entry = readdir(list));) {
         int fd = atoi(entry->d_name);
         if (entry->d_name[0] == '.' || (fcntl(fd, F_GETFD) & FD_CLOEXEC))
-            continue; /* this list and the socket, too */
+            continue; /* includes this directory and the socket */
         if (sent->count == PROTOCOL_FDS_MAX) {
             closedir(list);
             return -EMFILE;
@@ -60,7 +60,7 @@ static int collect_fds(struct sent_fds *sent)
     return 0;
 }
 
-static char *join_texts(char *const *argv, char *const *envp, struct protocol_request *request)
+static char *join_strings(char *const *argv, char *const *envp, struct protocol_request *request)
 {
     size_t size = 0, at = 0;
     char *const *vectors[] = {argv, envp};
@@ -87,31 +87,31 @@ static int hydra_socket(void)
     return text ? atoi(text) : -1;
 }
 
-static void fill_request(struct protocol_request *request, const struct shim_task *job,
+static void fill_request(struct protocol_request *request, const struct shim_task *task,
                          const sigset_t *mask)
 {
     request->signal_mask = signal_set_bits(mask);
     request->ignored = ignored_signals_of_process();
     request->header = protocol_header();
     identity_report_self(&request->self_report);
-    request->flags = job->flags;
+    request->flags = task->flags;
     /* Hydra gives each rank a session, and the kernel divides CPU time among sessions (autogroup).
      */
     if (getsid(0) == getpid())
         request->flags |= ONESPACE_SPAWN_SESSION;
-    request->number = job->number;
-    request->ntasks = job->ntasks;
-    request->launch = hash_text(HASH_SEED, job->launch);
-    request->stack_size = job->stack_size;
+    request->number = task->number;
+    request->ntasks = task->ntasks;
+    request->launch = hash_text(HASH_SEED, task->launch);
+    request->stack_size = task->stack_size;
     request->is_hydra = hydra_socket() >= 0;
     if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
         0)
         request->policy_mode = 0;
 }
 
-/* To a launcher an open descriptor means a living rank, so the shim closes its own copies once the
- * task has them. It keeps two: standard error for its own messages, and Hydra's socket, because
- * Hydra takes end-of-file before the shim's exit status for a crash of the rank. */
+/* Launchers take an open descriptor for a living rank, so the shim closes its copies when the task
+ * has them. It keeps two: standard error for its own messages, and Hydra's socket, because Hydra
+ * takes end-of-file before the shim's exit status for a crash of the rank. */
 static void request_close_copies(const struct sent_fds *sent)
 {
     int hydra = hydra_socket();
@@ -120,14 +120,14 @@ static void request_close_copies(const struct sent_fds *sent)
             close(sent->fds[i]);
 }
 
-static int request_send(int socket, const struct shim_task *job, struct sent_fds *sent,
+static int request_send(int socket, const struct shim_task *task, struct sent_fds *sent,
                         const sigset_t *mask)
 {
     struct protocol_request request = {0};
     sent->count = 0;
-    fill_request(&request, job, mask);
+    fill_request(&request, task, mask);
     int result = collect_fds(sent);
-    char *texts = result < 0 ? NULL : join_texts(job->argv, environ, &request);
+    char *texts = result < 0 ? NULL : join_strings(task->argv, environ, &request);
     if (!texts)
         return result < 0 ? result : -E2BIG;
     sent->directory = open(".", O_PATH | O_CLOEXEC);
@@ -140,14 +140,14 @@ static int request_send(int socket, const struct shim_task *job, struct sent_fds
     return result;
 }
 
-static int request_send_absence(int socket, const struct shim_task *job,
+static int request_send_absence(int socket, const struct shim_task *task,
                                 enum protocol_absence absence, const char *word)
 {
     struct protocol_request request = {.header = protocol_header(),
                                        .absence = absence,
-                                       .number = job->number,
-                                       .ntasks = job->ntasks,
-                                       .launch = hash_text(HASH_SEED, job->launch),
+                                       .number = task->number,
+                                       .ntasks = task->ntasks,
+                                       .launch = hash_text(HASH_SEED, task->launch),
                                        .argc = 1};
     request.text_size = (uint32_t)strlen(word) + 1;
     int result = protocol_send(socket, &request, sizeof(request));
@@ -173,94 +173,96 @@ static int request_send_fds(int socket, struct sent_fds *sent)
     "the host of the space is gone, and the task with it (was it killed, perhaps for lack of "     \
     "memory? see the kernel's log)"
 
-static int complain(const char *message)
+static int print_failure(const char *message)
 {
     fprintf(stderr, "onespace run: %s\n", message);
     return EXIT_FAILURE;
 }
 
-/* From the host, or -1: no other shim of the launch has it. */
+/* The token of the launch, from the host; or -1. */
 static int token = -1;
 
-/* Says what concerns all ranks of a launch once, whichever of them comes first. Without a token the
- * first rank says it, and the others if the launcher has not ended them a second later. */
-static int complain_for_all(const struct shim_task *job, const char *message)
+/* Prints a message that concerns all ranks of a launch, unless another shim does. Without a token
+ * the first rank prints it, and the others do if the launcher has not ended them a second later. */
+static int print_failure_once(const struct shim_task *task, const char *message)
 {
     static const struct timespec second = {.tv_sec = 1};
-    if (job->number >= 0 && token >= 0 && !say_once_claim(token))
+    if (task->number >= 0 && token >= 0 && !say_once_claim(token))
         return EXIT_FAILURE;
-    if (job->number > 0 && token < 0)
+    if (task->number > 0 && token < 0)
         nanosleep(&second, NULL);
-    complain(message);
-    if (job->number >= 0 && token >= 0)
+    print_failure(message);
+    if (task->number >= 0 && token >= 0)
         say_once_done(token);
     return EXIT_FAILURE;
 }
 
-static int complain_of_host(const struct shim_task *job, const char *message)
+static int print_host_failure(const struct shim_task *task, const char *message)
 {
-    host_clean_up(job->space);
-    return complain_for_all(job, message);
+    host_clean_up(task->space);
+    return print_failure_once(task, message);
 }
 
-/* Ranks that come late start another host, where they would wait for the others in vain: tells that
- * host, should there be one within a second. */
-static void tell_next_host(const struct shim_task *job)
+/* Ranks that come late start another host, where the other ranks will never come. If such a
+ * host exists within a second, tells it that the launch has failed. */
+static void notify_next_host(const struct shim_task *task)
 {
     enum { TRIES = 20 };
-    static const struct timespec moment = {.tv_nsec = 50000000};
-    static const struct timeval patience = {.tv_sec = 1};
+    static const struct timespec pause = {.tv_nsec = 50000000};
+    static const struct timeval timeout = {.tv_sec = 1};
     struct protocol_greeting greeting;
     struct protocol_reply reply;
     struct shared_header own = protocol_header();
     for (int tries = 0; tries < TRIES; tries++) {
-        nanosleep(&moment, NULL);
-        int socket = host_find(job->space);
+        nanosleep(&pause, NULL);
+        int socket = host_find(task->space);
         if (socket < 0)
             continue;
-        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
         if (result == 0 && shared_header_matches(&greeting.header, &own) &&
-            request_send_absence(socket, job, PROTOCOL_LOST, "") == 0)
-            (void)protocol_receive(socket, &reply, sizeof(reply)); /* so that it is read */
+            request_send_absence(socket, task, PROTOCOL_LOST, "") == 0)
+            (void)protocol_receive(socket, &reply,
+                                   sizeof(reply)); /* wait until the host has read it */
         close(socket);
         if (result == 0)
             return;
     }
 }
 
-/* Of the task's group, from when it runs. */
+/* Watches the task's control group while the task runs. */
 static struct oom_watch memory;
 
-/* Only the first rank has looked which task used most: it is to be the one that tells. */
-static int was_for_lack_of_memory(const struct shim_task *job, char *message, size_t size)
+/* Only the first rank has sampled which task used most memory, so it must be the one that reports.
+ */
+static int explain_oom_kill(const struct shim_task *task, char *message, size_t size)
 {
-    static const struct timespec moment = {.tv_nsec = 300000000};
+    static const struct timespec pause = {.tv_nsec = 300000000};
     if (!oom_watch_explain(&memory, message, size))
         return 0;
-    if (job->number > 0)
-        nanosleep(&moment, NULL);
+    if (task->number > 0)
+        nanosleep(&pause, NULL);
     return 1;
 }
 
 /* The host is gone, and all tasks with it. */
-static int end_without_host(const struct shim_task *job)
+static int fail_without_host(const struct shim_task *task)
 {
     char message[1024];
-    int is_memory = was_for_lack_of_memory(job, message, sizeof(message));
-    int is_first = job->number < 0 || token < 0 || say_once_claim(token);
-    host_clean_up(job->space);
+    int is_memory = explain_oom_kill(task, message, sizeof(message));
+    int is_first = task->number < 0 || token < 0 || say_once_claim(token);
+    host_clean_up(task->space);
     if (!is_first)
         return EXIT_FAILURE;
-    complain(is_memory ? message : HOST_GONE);
-    if (job->number >= 0 && token >= 0)
+    print_failure(is_memory ? message : HOST_GONE);
+    if (task->number >= 0 && token >= 0)
         say_once_done(token);
-    if (job->number >= 0 && job->ntasks > 1)
-        tell_next_host(job);
+    if (task->number >= 0 && task->ntasks > 1)
+        notify_next_host(task);
     return EXIT_FAILURE;
 }
 
-/* Blocks all signals, so that each can be passed on: those too that this process ignores, since the
+/* Blocks all signals, so that each can be forwarded, including those that this process ignores: the
  * task may have set a handler meanwhile. Faults of this process kill it nevertheless. */
 static int open_signals(sigset_t *old)
 {
@@ -270,8 +272,8 @@ static int open_signals(sigset_t *old)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Neither what this process did to itself (SIGPIPE, SIGTTOU, SIGXFSZ) nor the end of a child that
- * the process had before it was `onespace run` is the task's. */
+/* Signals that this process caused itself (SIGPIPE, SIGTTOU, SIGXFSZ), and the end of a child that
+ * it had before it executed `onespace run`, are not for the task. */
 static int is_for_task(const struct signalfd_siginfo *info)
 {
     if (info->ssi_signo == SIGCHLD && info->ssi_code > 0)
@@ -284,7 +286,7 @@ static int is_stop(int number)
     return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
-/* Whether the task neither blocks nor ignores nor catches the signal. */
+/* Returns whether the task neither blocks nor ignores nor catches the signal. */
 static int takes_default_action(int task, int number)
 {
     static const char *const fields[] = {"SigBlk:", "SigIgn:", "SigCgt:"};
@@ -298,9 +300,9 @@ static int takes_default_action(int task, int number)
     return !(set >> (number - 1) & 1);
 }
 
-/* Stops as the task does, so that the shell or launcher sees it. As for any program, the kernel
+/* Stops like the task, so that the shell or launcher sees it. As for any program, the kernel
  * ignores the signal in an orphaned process group, where no process could continue this one. */
-static void stop_as_asked(int number)
+static void stop_self(int number)
 {
     sigset_t set, old;
     sigemptyset(&set);
@@ -321,42 +323,45 @@ static void forward_signal(int socket, int signals, int task)
     int stops = is_stop(signal.number) && takes_default_action(task, signal.number);
     protocol_send(socket, &signal, sizeof(signal));
     if (stops)
-        stop_as_asked(signal.number);
+        stop_self(signal.number);
 }
 
-/* Forwards signals until the task has ended. */
-static int await_end(const struct shim_task *job, int socket, int signals,
-                     struct protocol_reply *reply)
+/* Forwards signals until the task has ended. 0 with the status in *reply, or -errno: the host is
+ * gone.
+ */
+static int wait_for_task(const struct shim_task *task, int socket, int signals,
+                         struct protocol_reply *reply)
 {
-    enum { LOOK_MS = 1000 };
-    int task = reply->status.pid;
-    int is_watched = job->number <= 0 && oom_watch_is_limited(&memory);
+    enum { SAMPLE_MS = 1000 };
+    int pid = reply->status.pid;
+    int is_watched = task->number <= 0 && oom_watch_is_limited(&memory);
     struct pollfd watched[] = {{socket, POLLIN, 0}, {signals, POLLIN, 0}};
     for (;;) {
-        int events = poll(watched, 2, is_watched ? LOOK_MS : -1);
+        int events = poll(watched, 2, is_watched ? SAMPLE_MS : -1);
         if (events == 0)
             oom_watch_sample(&memory);
         if (events <= 0)
             continue;
         if (watched[1].revents & POLLIN)
-            forward_signal(socket, signals, task);
+            forward_signal(socket, signals, pid);
         if (!watched[0].revents)
             continue;
         int result = protocol_receive(socket, reply, sizeof(*reply));
         if (result < 0 || reply->kind != PROTOCOL_NOTICE)
             return result;
-        complain_for_all(job, reply->message);
+        print_failure_once(task, reply->message);
     }
 }
 
-/* Ends as the task ended. Other signals stay blocked: the task, which they are for, is gone. */
-static int end_as(int status)
+/* Exits with the task's status, or dies of the signal that killed it. Other signals stay blocked:
+ * they are for the task. */
+static int exit_like(int status)
 {
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     int number = WTERMSIG(status);
     struct rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none); /* the task had its core dump */
+    setrlimit(RLIMIT_CORE, &none); /* the task has dumped core */
     signal(number, SIG_DFL);
     sigset_t set;
     sigemptyset(&set);
@@ -366,45 +371,47 @@ static int end_as(int status)
     return 128 + number;
 }
 
-/* The task gets the affinity of this process. */
-static int bind_self(const struct shim_task *job)
+/* The task inherits the affinity of this process. */
+static int bind_self(const struct shim_task *task)
 {
     char message[256];
     cpu_set_t cpus;
-    int number = job->number < 0 ? 0 : job->number, count = job->ntasks < 1 ? 1 : job->ntasks;
-    int bound = cpu_binding_find(job->bind, number, count, &cpus, message, sizeof(message));
+    int number = task->number < 0 ? 0 : task->number, count = task->ntasks < 1 ? 1 : task->ntasks;
+    int bound = cpu_binding_find(task->bind, number, count, &cpus, message, sizeof(message));
     if (bound < 0)
-        return complain(message);
+        return print_failure(message);
     if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
-        return complain("--cpu-bind: none of these CPUs may be used here");
+        return print_failure("--cpu-bind: none of these CPUs may be used here");
     return 0;
 }
 
-static void set_numbers(const struct shim_task *job)
+static void set_numbers(const struct shim_task *task)
 {
     char text[16];
-    if (job->number < 0)
+    if (task->number < 0)
         return;
-    snprintf(text, sizeof(text), "%d", job->number);
+    snprintf(text, sizeof(text), "%d", task->number);
     setenv("ONESPACE_TASK_ID", text, 1);
-    snprintf(text, sizeof(text), "%d", job->ntasks);
+    snprintf(text, sizeof(text), "%d", task->ntasks);
     setenv("ONESPACE_NTASKS", text, 1);
 }
 
-/* This process does not trust the host, and the other ranks of the launch would wait for it: the
- * host learns that, and nothing else of it. Returns a negated exit status. */
-static int decline(const struct shim_task *job, int socket, const char *message)
+/* This process does not trust the host, but the other ranks of the launch would wait for it. Tells
+ * the host that, and nothing else. Returns a negated exit status. */
+static int decline(const struct shim_task *task, int socket, const char *message)
 {
-    static const struct timeval patience = {.tv_sec = 1};
+    static const struct timeval timeout = {.tv_sec = 1};
     struct protocol_reply reply;
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    if (job->number >= 0 && request_send_absence(socket, job, PROTOCOL_DECLINED, message) == 0)
+    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    if (task->number >= 0 && request_send_absence(socket, task, PROTOCOL_DECLINED, message) == 0)
         (void)protocol_receive_with_fd(socket, &reply, sizeof(reply), &token);
     close(socket);
-    return -complain_for_all(job, message);
+    return -print_failure_once(task, message);
 }
 
-/* By the host alone, where Yama forbids it to all but ancestors (host/hydra_status.h). */
+/* Allows the host to trace this process where Yama restricts tracing to ancestors
+ * (hydra_status_hold).
+ */
 static void allow_tracing(int socket)
 {
     struct peer peer;
@@ -412,24 +419,25 @@ static void allow_tracing(int socket)
         prctl(PR_SET_PTRACER, peer.pid, 0, 0, 0);
 }
 
-/* A host that is ending closes the connection without a greeting; then the next try finds or starts
- * another one. A socket, or a negated exit status. */
-static int find_host(const struct shim_task *job)
+/* Returns a socket, or a negated exit status. A host that is ending closes the connection without a
+ * greeting; the next try finds or starts another one. */
+static int find_host(const struct shim_task *task)
 {
     char message[1024];
     struct protocol_greeting greeting;
     struct shared_header own = protocol_header();
     int is_undumpable = must_clear_dumpable(getenv("ONESPACE_DUMPABLE"));
     for (int tries = 0; tries < 20; tries++) {
-        int socket = host_connect(job->space, job->launcher, job->ntasks, message, sizeof(message));
+        int socket =
+            host_connect(task->space, task->launcher, task->ntasks, message, sizeof(message));
         if (socket < 0)
-            return -complain_for_all(job, message);
+            return -print_failure_once(task, message);
         int result = protocol_receive(socket, &greeting, sizeof(greeting));
-        int is_alike = result == 0 && shared_header_matches(&greeting.header, &own);
-        if (is_alike && identity_check_host(socket, &greeting.self_report, is_undumpable, message,
-                                            sizeof(message)) < 0)
-            return decline(job, socket, message);
-        if (is_alike) {
+        int is_same_version = result == 0 && shared_header_matches(&greeting.header, &own);
+        if (is_same_version && identity_check_host(socket, &greeting.self_report, is_undumpable,
+                                                   message, sizeof(message)) < 0)
+            return decline(task, socket, message);
+        if (is_same_version) {
             allow_tracing(socket);
             return socket;
         }
@@ -440,9 +448,9 @@ static int find_host(const struct shim_task *job)
             return -126;
         }
     }
-    return -complain_of_host(
-        job, "the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
-             "onespace-run(1)");
+    return -print_host_failure(
+        task, "the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+              "onespace-run(1)");
 }
 
 static int is_lost(int error)
@@ -450,8 +458,8 @@ static int is_lost(int error)
     return error == -EPIPE || error == -ECONNRESET;
 }
 
-/* The host's answer to the request. Before, it says that it has the job, perhaps with a warning,
- * and asks for the descriptors, unless it refuses. */
+/* Waits for the host's answer to the request. Unless it refuses, the host first acknowledges the
+ * request, perhaps with a warning, and asks for the descriptors. */
 static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply *reply,
                         int *is_held)
 {
@@ -466,27 +474,27 @@ static int await_answer(int socket, struct sent_fds *sent, struct protocol_reply
             token = fd;
         *is_held |= reply->kind == PROTOCOL_HELD;
         if (reply->message[0])
-            complain(reply->message);
+            print_failure(reply->message);
         result = reply->kind == PROTOCOL_SEND ? request_send_fds(socket, sent) : 0;
         if (result < 0 && !is_lost(result))
-            return result; /* else a refusal is there to be read */
+            return result; /* otherwise a refusal can be read */
     }
 }
 
-/* Sends the job. A host that ends before it has said that it has the job is not the one: another is
- * found or started. One that ends after that may have started the task. */
-static int submit(const struct shim_task *job, struct sent_fds *sent, const sigset_t *mask,
+/* Sends the request. If a host ends before it has acknowledged the request, another one is found or
+ * started. A host that ends later may have started the task. 0, or an exit status. */
+static int submit(const struct shim_task *task, struct sent_fds *sent, const sigset_t *mask,
                   int *socket_out, struct protocol_reply *reply)
 {
     enum { TRIES = 20 };
     char message[512];
     int result = -EPIPE, is_held = 0;
     for (int tries = 0; tries < TRIES && is_lost(result) && !is_held; tries++) {
-        int socket = find_host(job);
+        int socket = find_host(task);
         if (socket < 0)
             return -socket;
-        result = request_send(socket, job, sent, mask);
-        if (result == 0 || is_lost(result)) /* what was said before is read */
+        result = request_send(socket, task, sent, mask);
+        if (result == 0 || is_lost(result)) /* read what the host sent before */
             result = await_answer(socket, sent, reply, &is_held);
         if (result == 0) {
             *socket_out = socket;
@@ -495,39 +503,39 @@ static int submit(const struct shim_task *job, struct sent_fds *sent, const sigs
         close(socket);
     }
     if (is_lost(result))
-        return end_without_host(job);
+        return fail_without_host(task);
     snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
-             job->space, strerror(-result));
-    return complain(message);
+             task->space, strerror(-result));
+    return print_failure(message);
 }
 
-int shim_run(const struct shim_task *job)
+int shim_run(const struct shim_task *task)
 {
     static struct sent_fds sent;
     struct protocol_reply reply = {0};
     sigset_t old;
-    if (bind_self(job) != 0)
+    if (bind_self(task) != 0)
         return 2;
-    set_numbers(job);
+    set_numbers(task);
     int socket = -1, signals = open_signals(&old);
     if (signals < 0)
-        return complain("cannot watch signals");
-    int failed = submit(job, &sent, &old, &socket, &reply);
+        return print_failure("cannot watch signals");
+    int failed = submit(task, &sent, &old, &socket, &reply);
     if (failed)
         return failed;
     if (reply.error < 0) {
-        complain_for_all(job, reply.message);
+        print_failure_once(task, reply.message);
         return report_exit_code(reply.error);
     }
     if (reply.message[0])
-        complain(reply.message);
+        print_failure(reply.message);
     request_close_copies(&sent);
     oom_watch_begin(&memory, reply.status.pid);
-    int result = await_end(job, socket, signals, &reply);
+    int result = wait_for_task(task, socket, signals, &reply);
     if (result < 0)
-        return end_without_host(job);
+        return fail_without_host(task);
     if (reply.message[0])
-        complain(reply.message);
-    report_end(job->stats, job->argv[0], &reply.status, &reply.total);
-    return end_as(reply.status.status);
+        print_failure(reply.message);
+    report_end(task->stats, task->argv[0], &reply.status, &reply.total);
+    return exit_like(reply.status.status);
 }

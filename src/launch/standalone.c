@@ -24,23 +24,27 @@
  * The root shares its tasks' memory and is killed with them. The observer exists only where a
  * control group limits the memory. */
 
-enum { LOOK_MS = 1000 };
+enum { SAMPLE_MS = 1000 };
 
-static int line = -1; /* a pipe: a byte says goodbye, end-of-file that the root was killed */
+/* Write end of a pipe to the observer: a byte means a normal end, end-of-file that the root was
+ * killed.
+ */
+static int observer_pipe = -1;
 
 static _Noreturn void observe(int from, struct oom_watch *watch)
 {
     struct pollfd root = {from, POLLIN, 0};
-    char message[1024], goodbye;
-    for (int events = 0; events <= 0; events = poll(&root, 1, LOOK_MS))
+    char message[1024], end;
+    for (int events = 0; events <= 0; events = poll(&root, 1, SAMPLE_MS))
         if (events == 0)
             oom_watch_sample(watch);
-    if (read(from, &goodbye, 1) == 0 && oom_watch_explain(watch, message, sizeof(message)))
+    if (read(from, &end, 1) == 0 && oom_watch_explain(watch, message, sizeof(message)))
         fprintf(stderr, "onespace run: %s\n", message);
     _exit(0);
 }
 
-/* Holds nothing open but what it says its message on. Whoever signals the job means the root. */
+/* Closes all descriptors but the pipe and standard error. Blocks signals: the root handles those
+ * that are sent to the job. */
 static void become_observer(int from)
 {
     sigset_t all;
@@ -65,16 +69,16 @@ static void observer_start(void)
         observe(0, &watch);
     }
     close(ends[0]);
-    line = ends[1];
-    if (observer > 0) /* where only named processes may read another's memory */
+    observer_pipe = ends[1];
+    if (observer > 0) /* Yama may restrict reading another process's memory */
         prctl(PR_SET_PTRACER, observer, 0, 0, 0);
 }
 
 static void observer_end(void)
 {
-    if (line >= 0 && write(line, "", 1) == 1)
-        close(line);
-    line = -1;
+    if (observer_pipe >= 0 && write(observer_pipe, "", 1) == 1)
+        close(observer_pipe);
+    observer_pipe = -1;
 }
 
 /* ---- Tasks ---- */
@@ -86,7 +90,7 @@ extern char **environ;
 struct tasks {
     int ids[ONESPACE_TASKS_MAX], count, alive;
     const char *programs[ONESPACE_TASKS_MAX];
-    int failure; /* exit status of the first that failed, 0: none */
+    int failure; /* exit status of the first task that failed, or 0 */
     struct report_total total;
 };
 
@@ -109,8 +113,8 @@ static int is_stop(int number)
     return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
 }
 
-/* Takes the default action of a signal that is blocked. */
-static void stop_as_asked(int number)
+/* Takes the default action of a blocked signal. */
+static void stop_self(int number)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -120,7 +124,7 @@ static void stop_as_asked(int number)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static void pass_on(const siginfo_t *info)
+static void forward(const siginfo_t *info)
 {
     for (int i = 0; i < tasks.count; i++)
         if (tasks.ids[i] > 0 && info->si_code == SI_QUEUE)
@@ -129,9 +133,9 @@ static void pass_on(const siginfo_t *info)
             (void)!onespace_kill(tasks.ids[i], info->si_signo);
 }
 
-/* Signals of the terminal reach the tasks directly: they are in this process's group. Those that
- * are sent to this process alone are passed on, but not what it did to itself (SIGPIPE, SIGXFSZ).
- */
+/* Signals of the terminal reach the tasks directly, which are in this process's group. Signals that
+ * are sent to this process alone are forwarded, except those that it caused itself (SIGPIPE,
+ * SIGXFSZ). */
 static void *forward_signals(void *argument)
 {
     const sigset_t *set = argument;
@@ -141,15 +145,15 @@ static void *forward_signals(void *argument)
             continue;
         int is_own = info.si_code == SI_USER && info.si_pid == getpid();
         if (info.si_code != SI_KERNEL && !is_own)
-            pass_on(&info);
+            forward(&info);
         if (is_stop(info.si_signo) && !is_own)
-            stop_as_asked(info.si_signo);
+            stop_self(info.si_signo);
     }
     return NULL;
 }
 
-/* The signals to pass on: all but those of faults of this process, and of the end of children. They
- * stay blocked until all tasks are started. */
+/* Blocks the signals to forward until all tasks are started: all except faults of this process and
+ * SIGCHLD. */
 static void hold_signals(sigset_t *set, sigset_t *mask)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGCHLD};
@@ -166,18 +170,18 @@ static void start_forwarding(sigset_t *set)
         pthread_detach(thread);
     else
         pthread_sigmask(SIG_UNBLOCK, set,
-                        NULL); /* then they end this process, and the tasks with it */
+                        NULL); /* they will end this process, and the tasks with it */
 }
 
-static int spawn_one(const struct run_options *run, const struct run_segment *segment, int number,
-                     int total, const sigset_t *mask)
+static int spawn_task(const struct run_options *run, const struct run_segment *segment, int number,
+                      int total, const sigset_t *mask)
 {
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     char text[16], message[1024] = "";
     cpu_set_t cpus;
     attr.flags = segment->flags | (run->thread_mode ? ONESPACE_SPAWN_THREAD : 0);
     attr.stack_size = segment->stack_size;
-    attr.signal_mask = run->thread_mode ? NULL : mask; /* NULL: all but faults are blocked */
+    attr.signal_mask = run->thread_mode ? NULL : mask; /* NULL: block all but faults */
     attr.number = number;
     attr.ntasks = total;
     attr.message = message;
@@ -217,14 +221,14 @@ static int spawn_all(const struct run_options *run, const sigset_t *mask)
         fprintf(stderr, "onespace run: %d tasks: one space holds %d\n", total, ONESPACE_TASKS_MAX);
         return -EINVAL;
     }
-    int room = capacity_check(CAPACITY_STANDALONE, (unsigned)total, message, sizeof(message));
-    if (room < 0) {
+    int result = capacity_check(CAPACITY_STANDALONE, (unsigned)total, message, sizeof(message));
+    if (result < 0) {
         fprintf(stderr, "onespace run: %s\n", message);
-        return room;
+        return result;
     }
     for (int s = 0; s < run->segment_count; s++)
         for (int i = 0; i < run->segments[s].count; i++, number++) {
-            int id = spawn_one(run, &run->segments[s], number, total, mask);
+            int id = spawn_task(run, &run->segments[s], number, total, mask);
             if (id < 0)
                 return id;
             tasks.ids[tasks.count] = id;
@@ -234,7 +238,7 @@ static int spawn_all(const struct run_options *run, const sigset_t *mask)
     return 0;
 }
 
-static void note_end(const struct run_options *run, const struct onespace_status *status)
+static void record_end(const struct run_options *run, const struct onespace_status *status)
 {
     static const struct report_total none;
     int code = exit_status_of(status->status);
@@ -261,29 +265,29 @@ static void note_end(const struct run_options *run, const struct onespace_status
     }
 }
 
-/* Once: some of the tasks may go on without. */
-static void say_shortage(void)
+/* Prints once that mappings have run out: some of the tasks may continue without. */
+static void report_shortage(void)
 {
-    static int is_told;
+    static int is_reported;
     char message[1024] = "";
-    if (is_told ||
+    if (is_reported ||
         !atomic_load_explicit(&space_registry()->mappings_exhausted, memory_order_relaxed))
         return;
-    is_told = 1;
+    is_reported = 1;
     (void)capacity_describe_mappings((unsigned)tasks.alive, (unsigned)tasks.count, message,
                                      sizeof(message));
     fprintf(stderr, "onespace run: %s\n", message);
 }
 
-/* onespace_wait for any task. patience_ms: -1 for ever. */
-static int wait_one(struct onespace_status *status, int patience_ms)
+/* Like onespace_wait for any task; timeout_ms -1: no timeout. */
+static int wait_for_any(struct onespace_status *status, int timeout_ms)
 {
     enum { WAIT_MS = 1000 }; /* as often as onespace_wait wakes up itself */
     for (;;) {
-        int id = onespace_wait(ONESPACE_ANY, status, patience_ms < 0 ? WAIT_MS : patience_ms);
+        int id = onespace_wait(ONESPACE_ANY, status, timeout_ms < 0 ? WAIT_MS : timeout_ms);
         if (id > 0 || id == -ETIMEDOUT)
-            say_shortage();
-        if (id != -ETIMEDOUT || patience_ms >= 0)
+            report_shortage();
+        if (id != -ETIMEDOUT || timeout_ms >= 0)
             return id;
     }
 }
@@ -292,10 +296,10 @@ static void wait_all(const struct run_options *run)
 {
     while (tasks.alive > 0) {
         struct onespace_status status;
-        int patience = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
-        int id = wait_one(&status, patience);
+        int timeout = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
+        int id = wait_for_any(&status, timeout);
         if (id > 0)
-            note_end(run, &status);
+            record_end(run, &status);
         else if (id == -ETIMEDOUT)
             kill_all(SIGKILL);
         else if (id == -EOWNERDEAD) {
@@ -332,7 +336,7 @@ int standalone_run(const struct run_options *run, int *completed)
     int failed = spawn_all(run, &mask);
     if (failed < 0 && run->thread_mode)
         return report_exit_code(failed); /* the tasks end with this process */
-    if (!run->thread_mode)               /* else signals are for the one process of all */
+    if (!run->thread_mode)               /* threads share this process's signals */
         start_forwarding(&forwarded);
     if (failed < 0) {
         tasks.failure = report_exit_code(failed);

@@ -245,7 +245,7 @@ extern struct smsc_component mca_smsc_onespace_component;
 
 enum { COMPONENTS_MAX = 15 };
 
-static const void *components[COMPONENTS_MAX + 1]; /* ours first, then the library's, then NULL */
+static const void *components[COMPONENTS_MAX + 1]; /* own_component, the library's, then NULL */
 static const void *own_component = &mca_smsc_onespace_component;
 
 /* Called by the agent. library: a handle of dlopen. May be called again. */

@@ -27,7 +27,7 @@
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 
-/* Slurm calls what it finds by name. */
+/* Slurm finds these by name. */
 #pragma GCC visibility push(default)
 SPANK_PLUGIN(onespace, 1)
 spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_task_init;
@@ -42,11 +42,11 @@ spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_task_init;
 
 enum { WORDS_MAX = 64, OPTIONS_MAX = 4096 };
 
-/* What was asked for in this process; NULL: nothing, or "off". */
+/* The options of this step; NULL: none, or "off". */
 static char *options;
 static spank_context_t context;
 /* From plugstack.conf: where the command is, if not above this plug-in. */
-static char given_command[PATH_MAX];
+static char configured_command[PATH_MAX];
 
 /* ---- The command ---- */
 
@@ -84,19 +84,20 @@ static int find_above(const char *below, char path[PATH_MAX])
     return -1;
 }
 
-/* Of `onespace`: its path, or the name alone, which the node may have in PATH. */
+/* The path of `onespace`, or the name alone, which may be in the PATH of the node. */
 static const char *find_command(void)
 {
     static char path[PATH_MAX];
-    if (given_command[0])
-        return given_command;
+    if (configured_command[0])
+        return configured_command;
     return find_above("bin/onespace", path) == 0 ? path : "onespace";
 }
 
 /* ---- srun, sbatch, salloc ---- */
 
-/* Asks the command, which says what is wrong. What cannot be asked here is told by the ranks: a
- * name without a directory would be a file of the current directory. 0 or -1. */
+/* Lets the command check the options and print what is wrong. 0 or -1. Without a path of the
+ * command the ranks check them: a name without a directory would be a file of the current
+ * directory. */
 static int check_options(const char *text)
 {
     const char *command = find_command();
@@ -123,7 +124,8 @@ static int check_options(const char *text)
 static int on_option(int value, const char *text, int remote)
 {
     (void)value;
-    if (!text || strcmp(text, "(null)") == 0) /* how some releases send an option without a value */
+    if (!text ||
+        strcmp(text, "(null)") == 0) /* some releases send this for an option without a value */
         text = "";
     if (strlen(text) >= OPTIONS_MAX) {
         slurm_error("onespace: the options of --onespace have more than %d characters",
@@ -134,7 +136,7 @@ static int on_option(int value, const char *text, int remote)
         return -1;
     free(options);
     options = strcmp(text, "off") == 0 ? NULL : strdup(text);
-    if (context == S_CTX_ALLOCATOR) /* of salloc: for the command that it runs */
+    if (context == S_CTX_ALLOCATOR) /* salloc: for the command that it runs */
         setenv(VARIABLE, text, 1);
     return 0;
 }
@@ -157,7 +159,8 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
     context = spank_context();
     for (int i = 0; i < argc; i++) {
         if (strncmp(argv[i], key, sizeof(key) - 1) == 0)
-            snprintf(given_command, sizeof(given_command), "%s", argv[i] + sizeof(key) - 1);
+            snprintf(configured_command, sizeof(configured_command), "%s",
+                     argv[i] + sizeof(key) - 1);
         else
             slurm_error("onespace: plugstack.conf: %s is not known here; there is onespace=PATH",
                         argv[i]);
@@ -180,17 +183,17 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char **argv)
 
 /* ---- A rank, in its own process, just before the program is executed ---- */
 
-/* That cannot go on: an "optional" plug-in's result would be ignored, and a process would run
- * instead of a task. */
+/* Ends the rank: Slurm would ignore the result of an "optional" plug-in and run a process instead
+ * of a task. */
 static void refuse(const char *message)
 {
     slurm_error("onespace: %s", message);
     _exit(126);
 }
 
-/* Is onespace itself, or what another launcher starts its ranks with: mpiexec within a job of
- * salloc or sbatch. */
-static int is_left_alone(const char *program)
+/* Whether the program is onespace itself, or a daemon with which another launcher starts its ranks:
+ * mpiexec within a job of salloc or sbatch. */
+static int starts_tasks_itself(const char *program)
 {
     static const char *const names[] = {"onespace", "hydra_pmi_proxy", "hydra_bstrap_proxy",
                                         "orted", "prted"};
@@ -221,10 +224,11 @@ static void start_as_task(spank_t spank, int argc, char **argv)
                "program");
 }
 #else
-/* These releases let a plug-in see the argument vector and not make it longer. So the program's
- * name in it becomes that of src/spank/start.c, which finds the rest in its environment. With
- * --multi-prog each rank has another vector, which is not to be seen: argv is the name of the file,
- * and its text. */
+/* These releases let a plug-in change the argument vector but not lengthen it. So the plug-in
+ * replaces the program's name by that of src/spank/start.c, which finds the rest in its
+ * environment. With
+ * --multi-prog each rank has another vector, which a plug-in cannot see: argv is the name of the
+ * file and its text. */
 static void start_as_task(spank_t spank, int argc, char **argv)
 {
     static char start[PATH_MAX];
@@ -257,7 +261,7 @@ int slurm_spank_task_init(spank_t spank, int unused, char **unused_argv)
     }
     if (spank_get_item(spank, S_JOB_ARGV, &argc, &argv) != ESPANK_SUCCESS || argc < 1)
         refuse("Slurm does not tell the rank's command line");
-    if (!is_left_alone(argv[0]))
+    if (!starts_tasks_itself(argv[0]))
         start_as_task(spank, argc, argv);
     return 0;
 }

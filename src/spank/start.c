@@ -12,8 +12,8 @@
 
 enum { WORDS_MAX = 64 };
 
-/* The value of a variable that the rank is not to see. */
-static char *take(const char *name)
+/* Returns the value of a variable and removes it from the rank's environment. */
+static char *take_variable(const char *name)
 {
     const char *value = getenv(name);
     char *copy = value ? strdup(value) : NULL;
@@ -24,9 +24,9 @@ static char *take(const char *name)
 int main(int argc, char **argv)
 {
     static char *command, *options, *program, **words; /* until the end of the process */
-    command = take("ONESPACE_SPANK_COMMAND");
-    options = take("ONESPACE_SPANK_OPTIONS");
-    program = take("ONESPACE_SPANK_PROGRAM");
+    command = take_variable("ONESPACE_SPANK_COMMAND");
+    options = take_variable("ONESPACE_SPANK_OPTIONS");
+    program = take_variable("ONESPACE_SPANK_PROGRAM");
     if (!command || !options || !program || argc < 1) {
         fprintf(stderr, "onespace: this program is for Slurm's plug-in: use srun --onespace\n");
         return 2;

@@ -17,10 +17,10 @@ SOURCE = """
 #include <onespace/sync.hpp>
 using namespace onespace::sync;
 extern "C" {
-void signal_spin(flag &what, std::uint64_t value) { team::signal<release_acquire, spin>(what, value); }
-void signal_futex(flag &what, std::uint64_t value) { team::signal<release_acquire, futex>(what, value); }
-std::uint64_t await_spin(const team &of, flag &what) { return of.await<release_acquire, spin>(what, 1, 0); }
-std::uint64_t arrive(flag &what) { return team::arrive<release_acquire, spin>(what); }
+void signal_adaptive(flag &what, std::uint64_t value) { team::signal<adaptive>(what, value); }
+void signal_futex(flag &what, std::uint64_t value) { team::signal<futex>(what, value); }
+std::uint64_t await_adaptive(const team &of, flag &what) { return of.await<adaptive>(what, 1, 0); }
+std::uint64_t arrive(flag &what) { return team::arrive<adaptive>(what); }
 void sleep_futex(flag &what) { detail::sleep_while(what, 1); }
 }
 """
@@ -62,8 +62,8 @@ def accesses(instructions):
 
 
 @pytest.mark.parametrize("function, expected", [
-    ("signal_spin", ["stlr"]),
-    ("await_spin", ["ldar"]),
+    ("signal_adaptive", ["stlr"]),
+    ("await_adaptive", ["ldar"]),
     ("arrive", ["ldaddal"]),
     # At least one of the two sides sees the other: no acquire weaker than ldar, which waits for stlr and ldaddal.
     ("signal_futex", ["stlr", "ldar"]),

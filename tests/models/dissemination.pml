@@ -1,4 +1,4 @@
-/* tests/models/dissemination.pml: the barriers of include/onespace/sync/rounds.hpp that disseminate.
+/* tests/models/dissemination.pml: the barrier of include/onespace/sync/member.hpp.
  *
  * One counter per rank counts the rounds of all barriers. Checked: nobody leaves barrier b before all
  * have entered it, and nobody is stuck. Run with N and RADIX; see tests/models/check. */

@@ -11,7 +11,7 @@ ROUNDS = os.environ.get("ONESPACE_ROUNDS") or ("30000" if LONG else "1000")
 SEEDS = [os.environ["ONESPACE_SEED"]] if "ONESPACE_SEED" in os.environ else ["1", "2"]
 TIME = 120 + int(ROUNDS) // 100
 ON = [*RUN, "--collectives", "on"]
-NAMED = "rank 0 gives 8192 bytes in a collective operation in which this rank expects 4096"
+NAMED = "rank 0 sends 8192 bytes in a collective operation in which this rank expects 4096"
 
 
 FORCED = "ONESPACE_COLLECTIVES_ALGORITHM"
@@ -64,7 +64,7 @@ def test_functions_with_different_counts_are_an_error(job, guests, stock_mpi):
     result = job.run(stock_mpi.command(2, [*ON, guests.mpi(stock_mpi, "mpi_collectives_functions"), "disagree"]),
                      timeout=60, env=stock_mpi.env)
     assert sorted(result.lines) == ["rank 0: an error", "rank 1: an error"], str(result)
-    assert "gave another size or root" in result.err, str(result)
+    assert "passed another size or root" in result.err, str(result)
 
 
 @pytest.mark.parametrize("which", ["on", "off"])

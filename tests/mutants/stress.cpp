@@ -83,10 +83,8 @@ static void work(os::thread_group &group, int rank)
         for (int i = 0; i < team.size(); i++)
             expect(all[i] == i + round, "exchange");
     }
-    try_barrier(team, random, os::simple_barrier<>(team));
-    try_barrier(team, random, os::tree_barrier<>(team));
-    try_barrier(team, random, os::dissemination_barrier<>(team, 2));
-    try_barrier(team, random, os::simple_barrier<os::release_acquire, os::futex>(team));
+    try_barrier(team, random, os::barrier<>(team, 2));
+    try_barrier(team, random, os::barrier<os::futex>(team, 2));
     for (auto how : {os::algorithm::flat, os::algorithm::doubling, os::algorithm::tree})
         try_collectives(team, random, how);
 }

@@ -5,7 +5,7 @@ from jobs import RUN
 
 THREADS = [*RUN, "--thread-mode"]
 
-# What tests/interpose and tests/agent run as processes and as tasks.
+# What tests/interpose runs as processes and as tasks.
 SCENES = {
     "mappings": ["mremap", "ring", "huge", "gib"],
     "own_files": ["strings", "child", "auxv", "auxv-call", "exe"],

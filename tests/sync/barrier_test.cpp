@@ -1,26 +1,21 @@
-// tests/sync/barrier_test.cpp: each barrier, with each memory order and wait policy.
+// tests/sync/barrier_test.cpp: each barrier, with each wait policy.
 #include "threads.hpp"
 
-#include <onespace/sync/punctual.hpp>
+#include <onespace/sync/collectives.hpp>
 
 template <class Barrier> class barriers : public testing::Test
 {
 };
 
-template <class Order, class Wait> struct of_two : os::dissemination_barrier<Order, Wait> {
-    explicit of_two(const os::team &team) : os::dissemination_barrier<Order, Wait>(team, 2)
+template <class Wait> struct of_two : os::barrier<Wait> {
+    explicit of_two(const os::team &team) : os::barrier<Wait>(team, 2)
     {
     }
 };
 
-using kinds = testing::Types<
-    os::simple_barrier<>, os::simple_barrier<os::sequential, os::futex>,
-    os::simple_barrier<os::release_acquire, os::spin_yield>, os::tree_barrier<>,
-    os::tree_barrier<os::sequential, os::spin_yield>,
-    os::tree_barrier<os::release_acquire, os::futex>, of_two<os::release_acquire, os::adaptive>,
-    of_two<os::sequential, os::spin_yield>, of_two<os::release_acquire, os::futex>,
-    os::dissemination_barrier<>, os::dissemination_barrier<os::release_acquire, os::futex>,
-    os::barrier<>, os::punctual_barrier<>, os::punctual_barrier<os::sequential, os::futex>>;
+using kinds =
+    testing::Types<of_two<os::adaptive>, of_two<os::futex>, os::barrier<>, os::barrier<os::futex>,
+                   os::punctual_barrier<>, os::punctual_barrier<os::futex>>;
 TYPED_TEST_SUITE(barriers, kinds);
 
 // Writes before the barrier are visible to all ranks after it, and later ones are not. The

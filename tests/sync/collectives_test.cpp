@@ -241,7 +241,7 @@ TEST_P(collectives, end_with_an_error_when_a_rank_leaves)
 TEST(collective, minimum_and_maximum_are_found)
 {
     on_threads(3, [](os::team &team) {
-        os::collectives<os::sequential, os::futex> all(team);
+        os::collectives<os::futex> all(team);
         EXPECT_EQ(all.allreduce(team.rank() - 1.5, os::minimum()), -1.5);
         EXPECT_EQ(all.allreduce(team.rank() - 1.5, os::maximum()), 0.5);
     });

@@ -18,16 +18,10 @@ static void be_late(std::mt19937 &random)
         std::this_thread::yield();
 }
 
-template <class Policies> class ghosts : public testing::Test
+template <class Wait> class ghosts : public testing::Test
 {
 };
-template <class Order, class Wait> struct policies {
-    using plan = os::ghost_plan<std::uint64_t, Order, Wait>;
-};
-using kinds =
-    testing::Types<policies<os::release_acquire, os::adaptive>,
-                   policies<os::release_acquire, os::spin_yield>,
-                   policies<os::release_acquire, os::futex>, policies<os::sequential, os::futex>>;
+using kinds = testing::Types<os::adaptive, os::futex>;
 TYPED_TEST_SUITE(ghosts, kinds);
 
 // Random delays of each rank before, within and after updates.
@@ -63,7 +57,8 @@ TYPED_TEST(ghosts, of_random_plans_are_as_computed_by_one_rank)
     for (int size = 1; size <= 6; size++)
         for (unsigned seed = 0; seed < 3; seed++)
             for (auto path : both)
-                check_random<typename TypeParam::plan>(size, 10 * size + seed, path, 1 + seed % 3);
+                check_random<os::ghost_plan<std::uint64_t, TypeParam>>(size, 10 * size + seed, path,
+                                                                       1 + seed % 3);
 }
 
 TEST(ghost_update, brings_large_lists_by_every_kind_of_buffer)

@@ -51,7 +51,7 @@ double sum_of(int operands, std::size_t i)
 class guard : public testing::TestWithParam<bool> // in place
 {
   protected:
-    using member = os::detail::team_member<os::release_acquire, os::adaptive>;
+    using member = os::detail::team_member<os::adaptive>;
     using engine = os::detail::engine<member>;
 
     void SetUp() override
@@ -142,7 +142,7 @@ TEST_P(guard, reduce_writes_to_the_root_from_where_it_may)
 TEST_P(guard, reduce_to_all_writes_to_each_from_where_it_may)
 {
     run([](engine &on, const double *in, double *out, auto &add) {
-        on.reduce(in, out, bytes, sizeof(double), add, true, engine::everybody);
+        on.reduce(in, out, bytes, sizeof(double), add, true, engine::all_ranks);
     });
     for (int rank = 0; rank < ranks; rank++) {
         EXPECT_EQ(writers_of(rank), is_guarded ? 1u << rank : all_ranks);

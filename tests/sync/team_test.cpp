@@ -168,7 +168,7 @@ TEST(team, does_not_take_a_signal_for_a_loss_because_its_sender_left_then)
 template <class Wait> class waiting : public testing::Test
 {
 };
-using policies = testing::Types<os::spin, os::spin_yield, os::futex, os::adaptive>;
+using policies = testing::Types<os::futex, os::adaptive>;
 TYPED_TEST_SUITE(waiting, policies);
 
 TYPED_TEST(waiting, orders_what_was_written_before_the_signal)
@@ -180,11 +180,11 @@ TYPED_TEST(waiting, orders_what_was_written_before_the_signal)
         auto data = memory.at<long>(0, sizeof(os::flag));
         for (long i = 1; i <= 2000; i++) { // alternately
             if (team.rank() == i % 2)
-                team.await<os::release_acquire, TypeParam>(*theirs, i - 1, 1 - team.rank());
+                team.await<TypeParam>(*theirs, i - 1, 1 - team.rank());
             EXPECT_TRUE(team.rank() != i % 2 || *data == i - 1);
             if (team.rank() == i % 2) {
                 *data = i;
-                team.signal<os::release_acquire, TypeParam>(*mine, i);
+                team.signal<TypeParam>(*mine, i);
             }
         }
         team.exchange(0);
@@ -198,9 +198,9 @@ TYPED_TEST(waiting, takes_a_rank_that_is_late_by_a_second)
         if (team.rank() == 0)
             std::this_thread::sleep_for(std::chrono::seconds(1));
         if (team.rank() == 0)
-            team.signal<os::release_acquire, TypeParam>(*flags.at<os::flag>(0), 1);
+            team.signal<TypeParam>(*flags.at<os::flag>(0), 1);
         else
-            team.await<os::release_acquire, TypeParam>(*flags.at<os::flag>(0), 1, 0);
+            team.await<TypeParam>(*flags.at<os::flag>(0), 1, 0);
         team.exchange(0);
     });
 }
@@ -212,8 +212,7 @@ TYPED_TEST(waiting, ends_with_an_error_when_the_rank_leaves)
                                 auto flags = team.allocate(sizeof(os::flag));
                                 if (team.rank() == 1)
                                     throw std::logic_error("leaves");
-                                team.await<os::release_acquire, TypeParam>(*flags.at<os::flag>(1),
-                                                                           1, 1);
+                                team.await<TypeParam>(*flags.at<os::flag>(1), 1, 1);
                             }),
                  os::peer_lost);
 }

@@ -6,13 +6,16 @@
 #define ONESPACE_SYNC_BACKING_HPP
 
 #include <cstddef>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <sched.h>
 #include <stdexcept>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 
-#include "onespace/sync/flag.hpp"
+#include "onespace/sync/wait.hpp"
 #include "onespace/sync/topology.hpp"
 
 namespace onespace::sync
@@ -49,7 +52,7 @@ namespace detail
 {
 
 inline constexpr std::uint64_t control_magic = 0x31636e7973656e6f; // "onesync1"
-inline constexpr std::uint32_t control_abi = 6;
+inline constexpr std::uint32_t control_abi = 7;
 
 // A rank's state that the rest of its team can see. The offsets of the first three fields must not
 // change in future layouts, so that ranks with different layouts can detect it.
@@ -76,11 +79,41 @@ struct alignas(line_size) control {
 };
 
 static_assert(sizeof(cpu_set_t) == sizeof(control::cpus));
-// What follows `hello` takes two lines of 128 bytes or one of 256.
+// The fields after `hello` take two lines of 128 bytes or one of 256.
 inline constexpr std::size_t control_lines = line_size < 256 ? 7 : 6;
 static_assert(sizeof(control) == control_lines * line_size &&
                   offsetof(control, departed) == (control_lines - 3) * line_size,
               "crosses programs");
+
+// Memory of one rank to which the others write is malloc's; or mapped shared if the rank is a
+// guarded task (onespace run --guard, which sets the variable): others may write only there.
+inline bool is_guarded()
+{
+    static const bool is = std::getenv("ONESPACE_GUARD") != nullptr;
+    return is;
+}
+
+// Zeroed, `bytes` being whole lines; null: no memory.
+inline void *allocate_open(std::size_t bytes)
+{
+    if (is_guarded()) {
+        void *memory =
+            mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        return memory == MAP_FAILED ? nullptr : memory;
+    }
+    void *memory = std::aligned_alloc(line_size, bytes);
+    if (memory)
+        std::memset(memory, 0, bytes);
+    return memory;
+}
+
+inline void free_open(void *memory, std::size_t bytes) noexcept
+{
+    if (is_guarded() && memory)
+        munmap(memory, bytes);
+    else
+        std::free(memory);
+}
 
 } // namespace detail
 

@@ -1,105 +1,111 @@
-// onespace/sync/barrier.hpp: barriers over a team.
+// onespace/sync/barrier.hpp: the barrier over a team.
 //
-//   simple_barrier         the paper's algorithm 1: arrivals are counted in one word, the leader
-//                          releases the others one by one
-//   tree_barrier           its algorithm 2: the same arrivals, released along a tree that follows
-//                          the machine's topology (topology.hpp)
-//   dissemination_barrier  ceil(log_r n) rounds in which each rank waits for r-1 others; with r = n
-//                          a single round, in which each rank waits for all others
-//   barrier                the default: dissemination, in one round if the ranks are few or share
-//                          CPUs, where every further round would cost a context switch
+// Dissemination: ceil(log_r n) rounds in which each rank waits for r-1 others; with r = n a single
+// round, in which each rank waits for all others. That is the default for few ranks and for ranks
+// that share CPUs, where every further round would cost a context switch.
 //
-// All are created collectively, used by all ranks of the team, and order memory: what any rank
-// wrote before the barrier is visible to all ranks after it. They throw peer_lost (see
-// team::await).
+// A barrier is created collectively, used by all ranks of the team, and orders memory: what any
+// rank wrote before it is visible to all ranks after it. It throws peer_lost (see team::await).
 #ifndef ONESPACE_SYNC_BARRIER_HPP
 #define ONESPACE_SYNC_BARRIER_HPP
 
-#include "onespace/sync/rounds.hpp"
-#include "onespace/sync/team_member.hpp"
+#include "onespace/sync/member.hpp"
+#include "onespace/sync/team.hpp"
 
 namespace onespace::sync
 {
+namespace detail
+{
 
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class simple_barrier
+// A rank of a team as the algorithms see it (member.hpp).
+template <wait_policy Wait> class team_member
 {
   public:
-    explicit simple_barrier(const team &of) : team_(of), flags_(of.allocate(2 * sizeof(flag)))
+    using region = sync::region;
+    class buffer
+    {
+      public:
+        std::byte *get(std::size_t bytes)
+        {
+            memory_.resize(std::max(memory_.size(), bytes / sizeof(std::max_align_t) + 1));
+            return reinterpret_cast<std::byte *>(memory_.data());
+        }
+
+      private:
+        std::vector<std::max_align_t> memory_;
+    };
+
+    explicit team_member(const team &of) : team_(of)
     {
     }
-    void wait()
+    const sync::team &team() const noexcept
     {
-        epoch_++;
-        int size = team_.size();
-        if (team_.rank() != 0) {
-            team::arrive<Order, Wait>(*arrivals());
-            team_.await<Order, Wait>(*release(team_.rank()), epoch_, 0);
-            return;
-        }
-        // The counter only grows; the paper resets it, which would need additional ordering.
-        team_.await<Order, Wait>(*arrivals(), epoch_ * (size - 1), team::any_rank);
-        for (int i = 1; i < size; i++)
-            team::signal<Order, Wait>(*release(i), epoch_);
+        return team_;
+    }
+    int rank() const noexcept
+    {
+        return team_.rank();
+    }
+    int size() const noexcept
+    {
+        return team_.size();
+    }
+    bool direct() const noexcept
+    {
+        return team_.direct();
+    }
+    bool oversubscribed() const noexcept
+    {
+        return team_.oversubscribed();
+    }
+    static bool guarded() noexcept
+    {
+        return is_guarded();
+    }
+    void signal(flag &what, std::uint64_t value) const
+    {
+        sync::team::signal<Wait>(what, value);
+    }
+    std::uint64_t await(flag &what, std::uint64_t value, int rank) const
+    {
+        return team_.template await<Wait>(what, value, rank);
+    }
+    static constexpr bool lost() noexcept // await throws
+    {
+        return false;
+    }
+    static void mismatch(int rank)
+    {
+        throw std::invalid_argument("onespace::sync: rank " + std::to_string(rank) +
+                                    " is in another collective operation, or gave another size or "
+                                    "root");
+    }
+    region allocate(std::size_t bytes) const
+    {
+        return team_.allocate(bytes);
+    }
+    const tree &links_from(int root)
+    {
+        if (root != root_)
+            links_ = tree_of(team_.places(), team_.rank(), root_ = root);
+        return links_;
     }
 
   private:
-    // In the leader's memory, since the leader waits on it; each rank adds 1 per barrier.
-    flag *arrivals() const
-    {
-        return flags_.template at<flag>(0);
-    }
-    // In the memory of the rank that waits on it; written by the leader.
-    flag *release(int rank) const
-    {
-        return flags_.template at<flag>(rank, sizeof(flag));
-    }
-    team team_;
-    region flags_;
-    std::uint64_t epoch_ = 0;
-};
-
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class tree_barrier
-{
-  public:
-    explicit tree_barrier(const team &of)
-        : team_(of), flags_(of.allocate(2 * sizeof(flag))), links_(tree_of(of.places(), of.rank()))
-    {
-    }
-    void wait()
-    {
-        epoch_++;
-        if (links_.parent < 0) {
-            team_.await<Order, Wait>(*arrivals(), epoch_ * (team_.size() - 1), team::any_rank);
-        } else {
-            team::arrive<Order, Wait>(*arrivals());
-            team_.await<Order, Wait>(*release(team_.rank()), epoch_, links_.parent);
-        }
-        for (int child : links_.children)
-            team::signal<Order, Wait>(*release(child), epoch_);
-    }
-
-  private:
-    flag *arrivals() const // in the root's memory; each rank adds 1 per barrier
-    {
-        return flags_.template at<flag>(0);
-    }
-    flag *release(int rank) const // in the memory of the rank that waits; written by its parent
-    {
-        return flags_.template at<flag>(rank, sizeof(flag));
-    }
-    team team_;
-    region flags_;
+    sync::team team_;
     tree links_;
-    std::uint64_t epoch_ = 0;
+    int root_ = -1; // of links_
 };
 
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
-class dissemination_barrier
+static_assert(member<team_member<adaptive>>);
+
+} // namespace detail
+
+template <wait_policy Wait = adaptive> class barrier
 {
   public:
     // radix: 2 to team size; 0 chooses.
-    explicit dissemination_barrier(const team &of, int radix = 0)
-        : rounds_(detail::team_member<Order, Wait>(of), radix)
+    explicit barrier(const team &of, int radix = 0) : rounds_(detail::team_member<Wait>(of), radix)
     {
     }
     void wait()
@@ -108,16 +114,7 @@ class dissemination_barrier
     }
 
   private:
-    detail::rounds<detail::team_member<Order, Wait>> rounds_;
-};
-
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
-class barrier : public dissemination_barrier<Order, Wait>
-{
-  public:
-    explicit barrier(const team &of) : dissemination_barrier<Order, Wait>(of)
-    {
-    }
+    detail::rounds<detail::team_member<Wait>> rounds_;
 };
 
 } // namespace onespace::sync

@@ -132,8 +132,7 @@ class cluster
 
 // The paper's algorithms 9 and 10. Created collectively; operations are collective over the
 // cluster.
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
-class cluster_collectives
+template <wait_policy Wait = adaptive> class cluster_collectives
 {
   public:
     explicit cluster_collectives(const cluster &over)
@@ -191,8 +190,8 @@ class cluster_collectives
             data[i % data.size()] = op(data[i % data.size()], all[i]);
     }
     cluster cluster_;
-    collectives<Order, Wait> node_;
-    sync::barrier<Order, Wait> barrier_;
+    collectives<Wait> node_;
+    sync::barrier<Wait> barrier_;
 };
 
 } // namespace onespace::sync

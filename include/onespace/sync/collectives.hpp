@@ -13,6 +13,8 @@
 #ifndef ONESPACE_SYNC_COLLECTIVES_HPP
 #define ONESPACE_SYNC_COLLECTIVES_HPP
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <span>
 
@@ -50,7 +52,7 @@ template <> inline constexpr bool is_commutative<maximum> = true;
 template <class T>
 concept transferable = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>;
 
-template <order_policy Order = release_acquire, wait_policy Wait = adaptive> class collectives
+template <wait_policy Wait = adaptive> class collectives
 {
   public:
     // Collective. `piece`: bytes of each of two shared buffers per rank for large spans; allocated
@@ -74,7 +76,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     void allreduce(std::span<const T> in, std::span<T> out, Op op)
     {
         check(in.size() == out.size(), "allreduce: `in` and `out` differ in length");
-        reduce_to(in, out, op, everybody);
+        reduce_to(in, out, op, all_ranks);
     }
 
     // `op` over the values of all ranks, to `root`; the others' result is their own value.
@@ -115,7 +117,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     // `in` has the same length on all ranks; `out` has room for all of them.
     template <transferable T> void allgather(std::span<const T> in, std::span<T> out)
     {
-        gather_to(in, out, everybody);
+        gather_to(in, out, all_ranks);
     }
     // The same to `root` only; the others get nothing and need no room.
     template <transferable T> std::vector<T> gather(const T &mine, int root)
@@ -165,8 +167,8 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     }
 
   private:
-    using member = detail::team_member<Order, Wait>;
-    static constexpr int everybody = detail::engine<member>::everybody;
+    using member = detail::team_member<Wait>;
+    static constexpr int all_ranks = detail::engine<member>::all_ranks;
 
     static void check(bool good, const char *what)
     {
@@ -195,7 +197,7 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
     }
     template <class T> void gather_to(std::span<const T> in, std::span<T> out, int root)
     {
-        bool gets = root == everybody || team().rank() == root;
+        bool gets = root == all_ranks || team().rank() == root;
         check(!gets || out.size() >= in.size() * team().size(),
               "gather: `out` has no room for all");
         engine_.gather(in.data(), out.data(), in.size_bytes(), root);
@@ -203,6 +205,55 @@ template <order_policy Order = release_acquire, wait_policy Wait = adaptive> cla
 
     detail::engine<member> engine_;
     std::size_t piece_;
+};
+
+// A barrier that all ranks of a team leave at the same time, for measurements: they learn the time
+// of the last arrival and leave a fixed interval later by the clock, which is the same on all CPUs
+// of a node (section 4.3 and figure 10 of the paper). Ranks leave other barriers when they see the
+// last arrival, after cache line transfers of different length. Slower than `barrier`.
+template <wait_policy Wait = adaptive> class punctual_barrier
+{
+  public:
+    // Collective. Measures how long ranks take to learn of the last arrival.
+    explicit punctual_barrier(const team &of) : all_(of)
+    {
+        std::vector<long> delays(64);
+        for (auto &delay : delays) {
+            auto last = arrive();
+            delay = now() - last;
+        }
+        // Not the maximum, since a rank may have been interrupted.
+        std::sort(delays.begin(), delays.end());
+        for (auto other : of.exchange(delays[delays.size() * 9 / 10]))
+            delay_ = std::max(delay_, other);
+        delay_ += delay_ / 2;
+    }
+    // A barrier, see barrier.hpp. A rank that learns of the last arrival too late, because it was
+    // not running, leaves later.
+    void wait()
+    {
+        auto leave = arrive() + delay_;
+        while (now() < leave) {
+        }
+    }
+    // The interval between the last arrival and leaving.
+    std::chrono::nanoseconds delay() const noexcept
+    {
+        return std::chrono::nanoseconds(delay_);
+    }
+
+  private:
+    long arrive()
+    {
+        return all_.allreduce(now(), maximum());
+    }
+    static long now()
+    {
+        return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch())
+            .count();
+    }
+    collectives<Wait> all_;
+    long delay_ = 0;
 };
 
 } // namespace onespace::sync

@@ -1,8 +1,8 @@
 // onespace/sync/engine.hpp: the collective operations on bytes, over any member (member.hpp).
 //
-// collectives.hpp gives them types. What fits a slot travels in it (small.hpp). Larger data is read
-// in place where addresses are valid in all ranks (offers.hpp), or else goes through shared memory
-// in pieces (large.hpp).
+// collectives.hpp gives them types. Data that fits a slot travels in it (this file). Larger data is
+// read in place where addresses are valid in all ranks (offers.hpp), else it goes through shared
+// memory in pieces (large.hpp).
 //
 // Operations work on elements through a function `combine(into, from, bytes, from_is_first)`, which
 // puts op(from, into) into `into` if from_is_first, else op(into, from), element by element.
@@ -15,7 +15,6 @@
 #include <optional>
 
 #include "onespace/sync/copy.h"
-#include "onespace/sync/rounds.hpp"
 #include "onespace/sync/slots.hpp"
 
 namespace onespace::sync
@@ -33,25 +32,31 @@ enum class algorithm {
 namespace detail
 {
 
-// What one reader gets of an offer.
+// The part of an offer for one receiver.
 struct part {
     const std::byte *data;
     std::size_t bytes;
-    const void *form; // how the bytes lie in memory, for readers who know; null: in one piece
+    const void *layout; // how the bytes lie in memory, opaque here; null: contiguous
 };
 
-// What one rank offers to the others. Reader i gets parts[i] or, without `parts`, `bytes` bytes in
-// that form from base + i * stride on.
+// A rank's offer to the others: parts[i] to rank i or, without `parts`, `bytes` bytes of that
+// layout from base + i * stride.
 struct offer {
     const std::byte *base;
     std::size_t bytes, stride;
-    const void *form;
+    const void *layout;
     const part *parts;
 
-    part of(int reader) const
+    part of(int receiver) const
     {
-        return parts ? parts[reader] : part{base + reader * stride, bytes, form};
+        return parts ? parts[receiver] : part{base + receiver * stride, bytes, layout};
     }
+};
+
+// An operand or result of a large reduction.
+struct operand {
+    std::byte *data;
+    const void *layout; // as of a part
 };
 
 enum class kind : std::uint64_t { reduce, broadcast, gather, scatter, alltoall, scan };
@@ -59,9 +64,9 @@ enum class kind : std::uint64_t { reduce, broadcast, gather, scatter, alltoall, 
 template <member Member> class engine
 {
   public:
-    static constexpr int everybody = -1;
+    static constexpr int all_ranks = -1; // in place of a root
 
-    // Of the memory that member.allocate gives, at most so much is asked for, if ranks are direct.
+    // The most memory that an engine of direct ranks asks member.allocate for.
     static constexpr std::size_t memory_for(int ranks, bool oversubscribed)
     {
         auto shape = slots<Member>::shape_for(true, oversubscribed);
@@ -77,7 +82,7 @@ template <member Member> class engine
     {
     }
 
-    // `in` of all ranks, combined, to `out` of the root, or of everybody. The root's `in` and `out`
+    // `in` of all ranks, combined, to `out` of the root, or of all ranks. The root's `in` and `out`
     // may be the same memory. `element`: bytes of one.
     template <class Combine>
     void reduce(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
@@ -86,23 +91,25 @@ template <member Member> class engine
         // To all ranks the result is a second message, which has room only if the first is short.
         bool climbs =
             commutes && how_ != algorithm::flat &&
-            bytes <= (root == everybody ? slots<Member>::medium_room : slots<Member>::long_room);
-        if (!is_small(bytes) && !climbs)
-            return large_reduce(bytes_of(in), bytes_of(out), bytes, element, combine, root);
-        bool gets = root == everybody || root == member_.rank();
+            bytes <= (root == all_ranks ? slots<Member>::medium_room : slots<Member>::long_room);
+        if (!is_small(bytes) && !climbs) {
+            contiguous<Combine> blocks(combine, sum_, element);
+            return large_reduce(in, out, bytes, element, blocks, root);
+        }
+        bool gets = root == all_ranks || root == member_.rank();
         // By doubling each rank sends several messages, which must fit slots.
-        bool doubles = root == everybody && how_ == algorithm::doubling && is_small(bytes);
+        bool doubles = root == all_ranks && how_ == algorithm::doubling && is_small(bytes);
         bool by_tree = climbs && !doubles;
         slots_.begin();
         if (by_tree)
-            reduce_up(in, out, bytes, combine, root == everybody ? 0 : root);
-        else if (root == everybody && how_ != algorithm::flat)
+            reduce_up(in, out, bytes, combine, root == all_ranks ? 0 : root);
+        else if (root == all_ranks && how_ != algorithm::flat)
             reduce_doubling(in, out, bytes, combine);
         else if (gets)
             reduce_flat(in, out, bytes, combine);
         else
             slots_.write(flat_channel, in, bytes);
-        if (by_tree && root == everybody)
+        if (by_tree && root == all_ranks)
             broadcast_down(out, bytes, 0, slots<Member>::in_longest);
         slots_.end(gets);
     }
@@ -116,6 +123,16 @@ template <member Member> class engine
     template <class Combine>
     void scan(const void *in, void *out, std::size_t bytes, std::size_t element, Combine &combine,
               bool exclusive);
+    // The same of long data, in blocks (large.hpp: contiguous).
+    template <class Blocks>
+    void large_reduce(const void *in, void *out, std::size_t bytes, std::size_t element,
+                      Blocks &blocks, int root);
+    template <class Blocks>
+    void large_reduce_scatter(const void *in, std::size_t bytes, void *out, std::size_t begin,
+                              std::size_t end, std::size_t element, Blocks &blocks);
+    template <class Blocks>
+    void large_scan(const void *in, void *out, std::size_t bytes, std::size_t element,
+                    Blocks &blocks, bool exclusive);
 
     // The root's `data`, to all ranks.
     void broadcast(void *data, std::size_t bytes, int root)
@@ -132,12 +149,12 @@ template <member Member> class engine
         slots_.end(false);
     }
 
-    // `bytes` of each rank, in rank order, to `out` of the root, or of everybody.
+    // `bytes` of each rank, in rank order, to `out` of the root, or of all ranks.
     void gather(const void *in, void *out, std::size_t bytes, int root)
     {
         if (bytes > slots<Member>::long_room)
             return large_gather(bytes_of(in), bytes_of(out), bytes, root);
-        bool gets = root == everybody || member_.rank() == root;
+        bool gets = root == all_ranks || member_.rank() == root;
         slots_.begin();
         slots_.write(flat_channel, in, bytes);
         for (int i = 0; gets && i < member_.size(); i++)
@@ -148,15 +165,15 @@ template <member Member> class engine
     // Rank i gets the i-th `bytes` of the root's `in`.
     void scatter(const void *in, void *out, std::size_t bytes, int root);
 
-    // Only where ranks are direct: each that is `from` (a rank, or everybody) gives `mine`; each
-    // that is `to` gets take(rank, part) for every other rank's part for it, in no certain order.
-    // Parts may differ in size. First, or last of all, each gets take(own rank, nothing), to copy
-    // what it keeps.
-    template <class Take>
-    void exchange(kind what, int from, int to, const offer *mine, Take &&take);
-    // The same from the root to all; short data down a tree if ranks are many. `mine` is what the
-    // caller has after take: ranks pass it on.
-    template <class Take> void broadcast(const offer &mine, int root, Take &&take);
+    // For direct ranks only. Each rank that is `from` (a rank, or all_ranks) sends `mine`; each
+    // that is `to` calls receive(rank, part) with every other rank's part for it, in no certain
+    // order. Parts may differ in size. First, or last of all, each calls receive(own rank,
+    // nothing), to copy what it sends to itself.
+    template <class Receive>
+    void exchange(kind what, int from, int to, const offer *mine, Receive &&receive);
+    // The same from the root to all, for short data and many ranks down a tree. `mine` is what the
+    // caller has after receive: ranks pass it on.
+    template <class Receive> void broadcast(const offer &mine, int root, Receive &&receive);
 
     void barrier()
     {
@@ -164,37 +181,24 @@ template <member Member> class engine
     }
 
     // In place of any operation but a barrier, whichever the others call: the caller's arguments
-    // are wrong, so that it cannot take part. The others' operations end, those that need anything
-    // of the caller without a result.
+    // are wrong. The others' operations end; those that need the caller's data have no result.
     void fail()
     {
         slots_.begin();
         slots_.fail();
         slots_.end(false);
     }
-    // Of the last operation that was not a barrier: the rank because of which it has no result on
-    // the caller, or that passed this on; -1: it has one.
+    // The rank because of which the last operation but barriers has no result on the caller, or
+    // that passed on a failure; -1: it has a result.
     int failed_by() const
     {
         return slots_.failed_by();
     }
 
-    // What each rank gives, at most `share_max` bytes, to all: in rank order, and valid until the
-    // next call but `barrier`.
-    static constexpr std::size_t share_max = 32;
-    const std::byte *share(const void *mine, std::size_t bytes)
-    {
-        std::byte *all = peers_.get(member_.size() * share_max);
-        gather(mine, all, bytes, everybody);
-        return all;
-    }
-
-    // Gets what the caller's own memory is needed for, with elements of up to 4 KiB. False: there
-    // is no more.
+    // Allocates the caller's own memory, for elements of up to 4 KiB. False: out of memory.
     bool reserve()
     {
-        return peers_.get(member_.size() * std::max(sizeof(addresses), share_max)) &&
-               sum_.get(4 * block_size);
+        return peers_.get(member_.size() * sizeof(addresses)) && sum_.get(2 * block_bytes(4096));
     }
 
     const Member &member() const noexcept
@@ -203,7 +207,11 @@ template <member Member> class engine
     }
 
   private:
-    static constexpr std::size_t block_size = 4096; // stays in the first-level cache
+    // The size of a block of whole elements, about 4 KiB: it stays in the first-level cache.
+    static constexpr std::size_t block_bytes(std::size_t element)
+    {
+        return (4096 / element + 1) * element;
+    }
     enum { flat_channel, up_channel, down_channel, doubling_channel };
     using placement = typename slots<Member>::placement;
 
@@ -211,7 +219,7 @@ template <member Member> class engine
     {
         return doubling_channel + 2 + std::bit_width(static_cast<unsigned>(ranks));
     }
-    // Of the barrier's rounds; 0: rounds chooses.
+    // The radix of the barrier's rounds; 0: rounds chooses.
     static int radix_for(algorithm how, int size)
     {
         return how == algorithm::automatic                         ? 0
@@ -235,13 +243,13 @@ template <member Member> class engine
     {
         return static_cast<const std::byte *>(data);
     }
-    // What `from` offers must have the size that is expected of it.
-    void take(int from, const part &theirs, std::byte *to, std::size_t bytes)
+    // Copies an offer of `from`, which must have the expected size.
+    void receive_exactly(int from, const part &theirs, std::byte *to, std::size_t bytes)
     {
         if (theirs.bytes == bytes)
             onespace_copy(to, theirs.data, bytes);
         else
-            member_.disagrees(from);
+            member_.mismatch(from);
     }
     static void copy(void *to, const void *from, std::size_t bytes)
     {
@@ -273,12 +281,9 @@ template <member Member> class engine
     void broadcast_down(void *data, std::size_t bytes, int root,
                         placement where = slots<Member>::by_size);
 
-    template <class Combine>
-    void large_reduce(const std::byte *in, std::byte *out, std::size_t bytes, std::size_t element,
-                      Combine &combine, int root);
     void large_broadcast(std::byte *data, std::size_t bytes, int root);
     void large_gather(const std::byte *in, std::byte *out, std::size_t bytes, int root);
-    // What an offer looks like in its slot. Behind it lies the data, or a page of it, if that was
+    // An offer in its slot. Behind it lies the data, or a page of it, if that was
     // copied; else the offer.
     struct posted {
         static constexpr std::uint16_t in_place = 0xffff, in_parts = 0xfffe;
@@ -309,18 +314,21 @@ template <member Member> class engine
                    ? slots_.place(rank, flat_channel, 0) + sizeof(posted)
                    : slots_.place(rank, flat_channel, std::max(bytes, slots<Member>::room + 1));
     }
-    template <class Take> void take_from(int peer, std::uint32_t call, Take &take);
+    template <class Receive> void receive_from(int peer, std::uint32_t call, Receive &receive);
     struct addresses {
-        const std::byte *in;
-        std::byte *out;
+        std::byte *in, *out;
+        const void *layout; // of both
         std::uint64_t call; // equal on all ranks
-        bool guarded;       // that rank is: `out` is for itself alone to write to
+        bool guarded;       // only that rank itself may write to `out`
     };
-    // The memory of all ranks while it is read; see large.hpp.
+    // See large.hpp.
+    template <class Combine> class contiguous;
     class exposed;
-    template <class Combine>
-    void guarded_scan(exposed &all, std::byte *out, std::size_t element, Combine &combine,
-                      int operands);
+    template <class Blocks>
+    static void combine_block(Blocks &blocks, const exposed &all, std::size_t at, std::size_t count,
+                              int operands);
+    template <class Blocks>
+    void guarded_scan(exposed &all, std::size_t element, Blocks &blocks, int operands);
 
     Member member_;
     slots<Member> slots_;
@@ -332,10 +340,80 @@ template <member Member> class engine
     typename Member::buffer peers_, sum_;
 };
 
+// ---- Data that fits a slot ----
+
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_flat(const void *in, void *out, std::size_t bytes, Combine &combine)
+{
+    slots_.write(flat_channel, in, bytes);
+    if (member_.rank() != 0)
+        fetch(out, bytes, 0, flat_channel);
+    else
+        copy(out, in, bytes);
+    // The caller's own operand too: `out` may be `in`, which is overwritten by now.
+    for (int i = 1; i < member_.size(); i++)
+        combine(out, slots_.read(i, flat_channel, bytes), bytes, false);
+}
+
+// If n is not a power of two, the first ranks form pairs whose odd member takes part for both. A
+// rank always holds the result of consecutive ranks, so the rank order of operands is kept.
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_doubling(const void *in, void *out, std::size_t bytes, Combine &combine)
+{
+    int size = member_.size(), rank = member_.rank();
+    int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(size))), pairs = size - power;
+    bool paired = rank < 2 * pairs;
+    int last = doubling_channel + std::bit_width(static_cast<unsigned>(size));
+    copy(out, in, bytes);
+    if (paired && rank % 2 == 0) {
+        slots_.write(doubling_channel, out, bytes);
+        return fetch(out, bytes, rank + 1, last);
+    }
+    if (paired)
+        combine(out, slots_.read(rank - 1, doubling_channel, bytes), bytes, true);
+    int place = paired ? rank / 2 : rank - pairs, channel = doubling_channel;
+    for (int bit = 1; bit < power; bit <<= 1) {
+        int other = place ^ bit;
+        slots_.write(++channel, out, bytes);
+        int from = other < pairs ? 2 * other + 1 : other + pairs;
+        combine(out, slots_.read(from, channel, bytes), bytes, other < place);
+    }
+    if (paired)
+        slots_.write(last, out, bytes);
+}
+
+template <member Member>
+template <class Combine>
+void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Combine &combine,
+                               int root)
+{
+    const auto &links = member_.links_from(root);
+    alignas(std::max_align_t) std::byte sum[slots<Member>::long_room];
+    copy(sum, in, bytes);
+    // Children with the smallest subtrees are ready first.
+    for (auto child = links.children.rbegin(); child != links.children.rend(); ++child)
+        combine(sum, slots_.read(*child, up_channel, bytes), bytes, false);
+    if (links.parent >= 0)
+        slots_.write(up_channel, sum, bytes);
+    else
+        copy(out, sum, bytes);
+}
+
+template <member Member>
+void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, placement where)
+{
+    const auto &links = member_.links_from(root);
+    if (links.parent >= 0)
+        copy(data, slots_.read(links.parent, down_channel, bytes, where), bytes);
+    if (!links.children.empty())
+        slots_.write(down_channel, data, bytes, where);
+}
+
 } // namespace detail
 } // namespace onespace::sync
 
-#include "onespace/sync/small.hpp"
 #include "onespace/sync/large.hpp"
 #include "onespace/sync/offers.hpp"
 

@@ -53,8 +53,7 @@ enum class ghost_path {
 // Created collectively, for vectors of T. T is trivially copyable; T, `values` and the policies are
 // the same on all ranks. Used by one thread per rank. All ranks do the same updates in the same
 // order; each waits only for its neighbours.
-template <class T, order_policy Order = release_acquire, wait_policy Wait = adaptive>
-class ghost_plan
+template <class T, wait_policy Wait = adaptive> class ghost_plan
 {
     static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= line_size);
 
@@ -154,7 +153,7 @@ class ghost_plan
             std::memcpy(with.give->payload, &vector_, sizeof(vector_));
         } else {
             if (update_ > 2)
-                team_.template await<Order, Wait>(*with.read, update_ - 2, with.rank);
+                team_.template await<Wait>(*with.read, update_ - 2, with.rank);
             auto *buffer = reinterpret_cast<T *>(with.out + turn() * with.out_step);
             if (path_ == ghost_path::streamed &&
                 with.send.values() * sizeof(T) >= detail::stream_from) {
@@ -164,11 +163,11 @@ class ghost_plan
                 with.send.pack(buffer, vector_);
             }
         }
-        team::signal<Order, Wait>(*with.give, update_);
+        team::signal<Wait>(*with.give, update_);
     }
     void consume(link &with)
     {
-        team_.template await<Order, Wait>(*with.arrived, update_, with.rank);
+        team_.template await<Wait>(*with.arrived, update_, with.rank);
         if (direct()) {
             const T *theirs;
             std::memcpy(&theirs, with.arrived->payload, sizeof(theirs));
@@ -177,17 +176,17 @@ class ghost_plan
             with.receive.unpack(vector_,
                                 reinterpret_cast<const T *>(with.in + turn() * with.in_step));
         }
-        team::signal<Order, Wait>(*with.done, update_);
+        team::signal<Wait>(*with.done, update_);
     }
-    // Waits until nobody reads the vector any more. A lost neighbour does not read; one that finds
-    // another lost stops reading before it reports the loss. Returns the loss, if any.
+    // Waits until no neighbour reads the vector any more. A lost neighbour does not read; one that
+    // finds another lost stops reading before it reports the loss. Returns the loss, if any.
     std::exception_ptr await_readers()
     {
         std::exception_ptr lost;
         for (auto &with : links_)
             try {
                 if (direct() && !with.send.empty())
-                    team_.template await<Order, Wait>(*with.read, update_, with.rank);
+                    team_.template await<Wait>(*with.read, update_, with.rank);
             } catch (const peer_lost &) {
                 lost = std::current_exception();
             }

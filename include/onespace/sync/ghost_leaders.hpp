@@ -24,7 +24,7 @@
 namespace onespace::sync::detail
 {
 
-template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : public ghost_far<T>
+template <class T, wait_policy Wait> class ghost_leaders : public ghost_far<T>
 {
   public:
     using ghost_far<T>::ghost_far;
@@ -68,7 +68,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
             await(sent(), update_ - 1, 0);
             for (const auto &one : packs_)
                 one.points.pack(one.buffer, vector);
-            team::signal<Order, Wait>(*ready(node_->rank()), update_);
+            team::signal<Wait>(*ready(node_->rank()), update_);
         }
         receiving_ = sending_ = false;
         start(false);
@@ -78,16 +78,16 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
         if (node_->rank() == 0) {
             start(true);
             ghost_wait(receives_);
-            team::signal<Order, Wait>(*arrived(), update_);
+            team::signal<Wait>(*arrived(), update_);
             ghost_wait(sends_);
-            team::signal<Order, Wait>(*sent(), update_);
+            team::signal<Wait>(*sent(), update_);
         }
         if (unpacks_.empty())
             return;
         await(arrived(), update_, 0);
         for (const auto &one : unpacks_)
             one.points.unpack(vector, one.buffer);
-        team::signal<Order, Wait>(*taken(node_->rank()), update_);
+        team::signal<Wait>(*taken(node_->rank()), update_);
     }
 
   private:
@@ -190,7 +190,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
     }
 
     // Leader only: starts the messages whose pieces are all ready; with `all`, waits for the pieces
-    // of every message. Thus `begin` waits for nobody but a leader that still sends the previous
+    // of every message. Thus `begin` waits only for a leader that still sends the previous
     // update.
     void start(bool all)
     {
@@ -201,7 +201,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
                 flag &one = *(this->*which)(i);
                 if (all)
                     await(&one, wanted, i);
-                else if (one.value.load(Order::load) < wanted)
+                else if (one.value.load(std::memory_order_acquire) < wanted)
                     return false;
             }
             return true;
@@ -213,7 +213,7 @@ template <class T, order_policy Order, wait_policy Wait> class ghost_leaders : p
     }
     void await(flag *what, std::uint64_t wanted, int from) const
     {
-        node_->template await<Order, Wait>(*what, wanted, from);
+        node_->template await<Wait>(*what, wanted, from);
     }
     // The flags described at the top of this file.
     flag *arrived() const

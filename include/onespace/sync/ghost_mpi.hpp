@@ -16,8 +16,7 @@ enum class ghost_speaker {
 };
 
 // As ghost_plan, for the ranks of a communicator instead of those of a team.
-template <class T, order_policy Order = release_acquire, wait_policy Wait = adaptive>
-class mpi_ghost_plan
+template <class T, wait_policy Wait = adaptive> class mpi_ghost_plan
 {
   public:
     // Collective over the communicator, which is duplicated. `lists` name its ranks. Throws
@@ -85,7 +84,7 @@ class mpi_ghost_plan
     static std::unique_ptr<detail::ghost_far<T>> choose(MPI_Comm over, ghost_speaker speaker)
     {
         if (speaker == ghost_speaker::leader)
-            return std::make_unique<detail::ghost_leaders<T, Order, Wait>>(over);
+            return std::make_unique<detail::ghost_leaders<T, Wait>>(over);
         return std::make_unique<detail::ghost_messages<T>>(over);
     }
     // Checks all lists, keeps the inter-node ones, and returns the intra-node ones with the ranks
@@ -121,7 +120,7 @@ class mpi_ghost_plan
                 "ghost_speaker::each: give the same on all");
     }
     std::unique_ptr<detail::ghost_far<T>> far_;
-    ghost_plan<T, Order, Wait> node_;
+    ghost_plan<T, Wait> node_;
     T *vector_ = nullptr; // of the update that has begun
     bool started_ = false;
 };

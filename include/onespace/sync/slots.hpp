@@ -1,23 +1,25 @@
 // onespace/sync/slots.hpp: small messages between ranks, in the flags' own lines or next to them.
 //
 // Each rank has a ring of slots per channel: flags with payload, written by that rank only and read
-// as the algorithm requires. One message of a rank in each operation may be longer: it lies in a
-// place of its own. The collective operations of an object are numbered 1, 2, ... on all ranks
-// alike; operation k uses slot k mod depth. A slot is reused only when all ranks are known to have
-// finished the operation that used it before. That is mostly known without communication: a rank
-// that has heard from all others in operation k knows that all have finished k - 1. Else each looks
-// where the others say what they have finished. They say it every few operations, or a writer
-// that is ahead would take the line away from its reader in each operation (up to 1.8 times as
-// slow, measured).
+// as the algorithm requires. One message of a rank in each operation may be longer: it has memory
+// of its own. The collective operations of an object are numbered 1, 2, ..., with the same numbers
+// on all ranks; operation k uses slot k mod depth.
 //
-// The ring is as deep as ranks may run ahead of one another in operations that do not synchronise
-// them, such as scans and broadcasts. Where ranks share CPUs, each that gets a CPU does many before
-// it must wait: 64 slots are up to six times as fast as eight. Where each has its own CPU, eight
-// stay in its cache, and are up to 1.4 times as fast as 64 (both measured).
+// A slot is reused only when all ranks are known to have finished the operation that used it
+// before. Mostly that needs no communication: a rank that has read a message of every other rank in
+// operation k knows that all have finished k - 1. Otherwise it reads the other ranks' completion
+// counters. Ranks raise these every few operations only, because a writer that is ahead would take
+// the line away from its reader in each operation (up to 1.8 times as slow, measured).
 //
-// A slot's counter is twice the number of its operation, plus one if the message is no data but a
-// failure: its writer takes no part in the operation, or has itself read a failure before. So a
-// failure reaches every rank whose result depends on it, and leaves the slots usable.
+// The depth of the ring limits how far ranks may be ahead of one another in operations that do not
+// synchronise them, such as scans and broadcasts. If ranks share CPUs, each that gets a CPU
+// completes many operations before it must wait: 64 slots are up to six times as fast as eight. If
+// each has its own CPU, eight stay in its cache and are up to 1.4 times as fast as 64 (both
+// measured).
+//
+// A slot's counter is twice the number of its operation, plus one if the message is a failure: its
+// writer takes no part in the operation, or has itself read a failure before. So a failure reaches
+// every rank whose result depends on it, and leaves the slots usable.
 #ifndef ONESPACE_SYNC_SLOTS_HPP
 #define ONESPACE_SYNC_SLOTS_HPP
 
@@ -34,10 +36,10 @@ template <member Member> class slots
   public:
     static constexpr std::size_t room = flag::payload_size; // bytes of a message
     static constexpr std::size_t long_room = 2048;          // of one in each operation
-    // Messages up to here lie closely together, so that a ring of them stays in the cache.
+    // Messages up to this size lie close together, so that a ring of them stays in the cache.
     static constexpr std::size_t medium_room = 512;
-    // Where a message that is longer than `room` lies: in the ring for its size, or, although it is
-    // of at most medium_room bytes, in the ring of the longest. So a rank has two in one operation.
+    // The ring of a message that is longer than `room`: that for its size; or, also for at most
+    // medium_room bytes, that of the longest, so that a rank can write two in one operation.
     enum placement { by_size, in_longest };
 
     // How many slots, and the longest that one message may be.
@@ -65,17 +67,17 @@ template <member Member> class slots
     void begin()
     {
         operation_++;
-        tells_ = false;
+        acknowledges_ = false;
         failed_by_ = -1;
         if (operation_ <= shape_.depth)
             return;
         std::uint64_t needed = operation_ - shape_.depth;
-        // In the middle between the operations in which they say it: then, no one waits for the
-        // line.
-        if (all_finished_ < needed + told_every && operation_ % told_every == told_every - 1)
-            look(0);
+        // Halfway between the operations in which the counters are raised: then no rank waits for
+        // the line.
+        if (all_finished_ < needed + ack_interval && operation_ % ack_interval == ack_interval - 1)
+            read_acks(0);
         if (all_finished_ < needed)
-            look(needed);
+            read_acks(needed);
     }
     std::size_t longest() const
     {
@@ -87,8 +89,8 @@ template <member Member> class slots
             std::memcpy(place(member_.rank(), channel, bytes, where), data, bytes);
         post(channel);
     }
-    // The message of so many bytes that `rank` wrote in this operation; valid until `end`. Of a
-    // failure the bytes mean nothing.
+    // The message of `bytes` bytes that `rank` wrote in this operation; valid until `end`. The
+    // bytes of a failure are undefined.
     const std::byte *read(int rank, int channel, std::size_t bytes, placement where = by_size)
     {
         is_failure_ = member_.await(*at(rank, channel), 2 * operation_, rank) == failure();
@@ -96,32 +98,31 @@ template <member Member> class slots
             failed_by_ = rank;
         return place(rank, channel, bytes, where);
     }
-    // Whether what was read last is a failure.
+    // Whether the last message that was read is a failure.
     bool is_failure() const
     {
         return is_failure_;
     }
-    // The rank of which the caller has read a failure in this operation, or the caller's own if it
-    // has failed; -1: none.
+    // The rank whose failure the caller has read in this operation, or the caller if it has failed;
+    // -1: none.
     int failed_by() const
     {
         return failed_by_;
     }
-    // The caller takes no part in this operation: all its messages are failures, and it has
-    // finished with those of others.
+    // The caller takes no part in this operation: all its messages are failures, and it reads none.
     void fail()
     {
         failed_by_ = member_.rank();
         for (std::uint64_t channel = 0; channel < channels_; channel++)
             post(static_cast<int>(channel));
-        tell_end();
+        acknowledge();
     }
-    // Whether it has written one in this operation.
+    // Whether the rank has written a message in this operation.
     bool is_written(int rank, int channel) const
     {
         return member_.await(*at(rank, channel), 0, rank) >= 2 * operation_;
     }
-    // Where a message of the rank lies; its own is written there before `post`.
+    // Memory of a rank's message; the caller writes its own there before `post`.
     std::byte *place(int rank, int channel, std::size_t bytes, placement where = by_size) const
     {
         if (bytes <= room)
@@ -135,36 +136,37 @@ template <member Member> class slots
     void post(int channel)
     {
         member_.signal(*at(member_.rank(), channel), failed_by_ < 0 ? 2 * operation_ : failure());
-        own(at(member_.rank(), channel, operation_ + 1));
+        fetch_for_write(at(member_.rank(), channel, operation_ + 1));
     }
-    // Another rank will await_end the caller.
-    void tell_end()
+    // Another rank will call await_ack for the caller.
+    void acknowledge()
     {
-        tells_ = true;
+        acknowledges_ = true;
     }
-    // The caller has finished this operation. `heard_all`: the data it read depended on all ranks
-    // having begun it.
+    // The caller has finished this operation. `heard_all`: it has read data that depends on all
+    // ranks having begun the operation.
     void end(bool heard_all)
     {
         if (heard_all)
             all_finished_ = operation_ - 1;
-        if (tells_ || operation_ % told_every == 0 || member_.lost()) // then, others may wait
+        if (acknowledges_ || operation_ % ack_interval == 0 ||
+            member_.lost()) // then, others may wait
             member_.signal(*finished(member_.rank()), operation_);
     }
-    // Waits until `rank` has finished this operation, in which it must tell_end.
-    void await_end(int rank) const
+    // Waits until `rank`, which must call `acknowledge`, has finished this operation.
+    void await_ack(int rank) const
     {
         member_.await(*finished(rank), operation_, rank);
     }
 
   private:
-    static constexpr std::uint64_t told_every = 4; // operations; at most half of a ring
+    static constexpr std::uint64_t ack_interval = 4; // operations; at most half the depth
 
     std::uint64_t failure() const
     {
         return 2 * operation_ + 1;
     }
-    // Of an operation's slots in the rings.
+    // The index of an operation's slots in the rings.
     std::uint64_t index(std::uint64_t operation) const
     {
         return operation & (shape_.depth - 1);
@@ -178,8 +180,8 @@ template <member Member> class slots
         return flags_.template at<flag>(rank,
                                         (channel * shape_.depth + index(operation)) * sizeof(flag));
     }
-    // At what all others have finished, or waits until that is as much.
-    void look(std::uint64_t needed)
+    // Reads the completion counters of all others; waits until each is at least `needed`.
+    void read_acks(std::uint64_t needed)
     {
         std::uint64_t oldest = operation_;
         for (int i = 0; i < member_.size(); i++)
@@ -187,9 +189,9 @@ template <member Member> class slots
                 oldest = std::min(oldest, member_.await(*finished(i), needed, i));
         all_finished_ = std::max(all_finished_, oldest);
     }
-    // Takes the line from its readers of a round ago, so that the next write need not wait for
-    // that.
-    static void own(const flag *what)
+    // Takes the line from its readers of the previous round, so that the next write need not wait
+    // for it.
+    static void fetch_for_write(const flag *what)
     {
 #ifdef __x86_64__
         __asm__ volatile("prefetchw %0" ::"m"(*what)); // which the builtin is with -mprfchw only
@@ -197,7 +199,8 @@ template <member Member> class slots
         __builtin_prefetch(what, 1);
 #endif
     }
-    // Its rank has finished all operations up to this number; read by ranks before they overwrite.
+    // The rank's completion counter: it has finished all operations up to this number. Read by
+    // ranks before they overwrite a slot.
     flag *finished(int rank) const
     {
         return flags_.template at<flag>(rank, channels_ * shape_.depth * sizeof(flag));
@@ -208,7 +211,7 @@ template <member Member> class slots
     typename Member::region flags_;
     std::uint64_t channels_, operation_ = 0, all_finished_ = 0;
     int failed_by_ = -1;
-    bool tells_ = false, is_failure_ = false;
+    bool acknowledges_ = false, is_failure_ = false;
 };
 
 } // namespace onespace::sync::detail

@@ -14,13 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <new>
+#include <sstream>
+#include <sys/stat.h>
 #include <type_traits>
 #include <utility>
 
 #include "onespace/sync/backing.hpp"
-#include "onespace/sync/memory.hpp"
-#include "onespace/sync/order.hpp"
 #include "onespace/sync/wait.hpp"
 
 namespace onespace::sync
@@ -68,8 +69,7 @@ class team_state
                std::uncaught_exceptions() == exceptions_;
     }
 
-    template <order_policy Order, wait_policy Wait>
-    std::uint64_t await(flag &what, std::uint64_t wanted, int from);
+    template <wait_policy Wait> std::uint64_t await(flag &what, std::uint64_t wanted, int from);
     template <class T> std::vector<T> exchange(const T &mine);
 
   private:
@@ -146,38 +146,36 @@ class team
 
     // Raises a flag of which the caller is the only writer, and wakes the ranks that sleep on it.
     // Everything that the caller wrote before is visible to ranks that await this value.
-    template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
-    static void signal(flag &what, std::uint64_t value)
+    template <wait_policy Wait = adaptive> static void signal(flag &what, std::uint64_t value)
     {
         if constexpr (Wait::wakes) {
             what.value.store(value, std::memory_order_seq_cst); // see flag::sleepers
             detail::wake(what);
         } else {
-            what.value.store(value, Order::store);
+            what.value.store(value, std::memory_order_release);
         }
     }
     // Adds one to a flag with several writers; returns the new value.
-    template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
-    static std::uint64_t arrive(flag &what)
+    template <wait_policy Wait = adaptive> static std::uint64_t arrive(flag &what)
     {
         if constexpr (Wait::wakes) {
             auto now = what.value.fetch_add(1, std::memory_order_seq_cst) + 1;
             detail::wake(what);
             return now;
         } else {
-            return what.value.fetch_add(1, Order::change) + 1;
+            return what.value.fetch_add(1, std::memory_order_acq_rel) + 1;
         }
     }
     // Waits until a flag has reached `wanted`; returns its value. `from` is the rank that raises
     // it, or any_rank if there are several. Throws peer_lost if that rank has ended, left, or has
     // itself lost a peer, and the flag has not reached the value.
-    template <order_policy Order = release_acquire, wait_policy Wait = adaptive>
+    template <wait_policy Wait = adaptive>
     std::uint64_t await(flag &what, std::uint64_t wanted, int from) const
     {
-        auto seen = what.value.load(Order::load);
+        auto seen = what.value.load(std::memory_order_acquire);
         if (seen >= wanted) [[likely]]
             return seen;
-        return state_->template await<Order, Wait>(what, wanted, from);
+        return state_->template await<Wait>(what, wanted, from);
     }
     static constexpr int any_rank = -1;
 
@@ -237,6 +235,250 @@ class region
 
 } // namespace onespace::sync
 
-#include "onespace/sync/team_impl.hpp"
+// ---- Definitions ----
+
+namespace onespace::sync
+{
+namespace detail
+{
+
+// Field 22 of /proc/PID/stat, the process's start time; 0 if it has ended (zombies included).
+inline std::uint64_t start_of(std::int32_t pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    auto name_end = text.rfind(')'); // the name in parentheses may contain anything
+    if (name_end == std::string::npos)
+        return 0;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string word;
+    fields >> word;
+    if (word == "Z" || word == "X")
+        return 0;
+    for (int i = 4; i <= 22; i++)
+        fields >> word;
+    return fields ? std::strtoull(word.c_str(), nullptr, 10) : 0;
+}
+
+inline std::uint64_t own_pid_namespace()
+{
+    struct stat status;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+inline void introduce(control *where)
+{
+    where->pid = getpid();
+    where->started = start_of(where->pid);
+    where->pid_namespace = own_pid_namespace();
+    where->where = find_place();
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    // Fails on machines with more than 1,024 CPUs: then the mask stays empty.
+    (void)sched_getaffinity(0, sizeof(cpus), &cpus);
+    std::memcpy(where->cpus, &cpus, sizeof(cpus));
+    where->size = sizeof(control);
+    where->abi = control_abi;
+    where->hello.value.store(control_magic, std::memory_order_release);
+}
+
+inline team_state::team_state(std::unique_ptr<backing> from, int rank,
+                              std::vector<control *> controls)
+    : backing_(std::move(from)), rank_(rank), controls_(std::move(controls))
+{
+    for (int i = 0; i < size(); i++) {
+        await<adaptive>(controls_[i]->hello, 1, i);
+        check_layout(i);
+    }
+    for (const control *one : controls_)
+        places_.push_back(one->where);
+    oversubscribed_ = is_oversubscribed();
+}
+
+inline team_state::~team_state()
+{
+    bool good = orderly();
+    if (good)
+        try {
+            exchange(rank_); // no rank uses regions any more
+        } catch (const peer_lost &) {
+            good = false;
+        }
+    if (good)
+        good = depart();
+    else
+        own().left.store(1, std::memory_order_release);
+    backing_->close(good);
+}
+
+// The caller has made its last access to the others' memory; waits until they have made theirs to
+// the caller's. They all arrive soon unless one is killed just now, hence the time limit.
+inline bool team_state::depart() noexcept
+{
+    for (int i = 0; i < size(); i++)
+        if (i != rank_)
+            controls_[i]->departed.value.fetch_add(1, std::memory_order_release);
+    auto others = static_cast<std::uint64_t>(size() - 1);
+    flag &seen = own().departed;
+    for (pace now(oversubscribed_); seen.value.load(std::memory_order_acquire) < others;
+         now.looks++) {
+        adaptive::pause(now, seen, 0);
+        bool late = now.is_long() && now.waited() > std::chrono::seconds(2);
+        for (int i = 0; late && i < size(); i++)
+            if (i != rank_ && backing_->ended(i))
+                return false;
+    }
+    return true;
+}
+
+inline void team_state::check_layout(int rank) const
+{
+    const control &one = *controls_[rank];
+    if (one.hello.value.load(std::memory_order_relaxed) != control_magic)
+        throw std::runtime_error("onespace::sync: rank " + std::to_string(rank) +
+                                 " shows something else where its team should be");
+    if (one.abi != control_abi || one.size != sizeof(control))
+        throw std::runtime_error("onespace::sync: rank " + std::to_string(rank) +
+                                 " was built with sync headers of layout " +
+                                 std::to_string(one.abi) + ", this rank with those of layout " +
+                                 std::to_string(control_abi) +
+                                 ": build all ranks with the same onespace");
+}
+
+// True if some set of ranks is confined to fewer CPUs than it has ranks: for each rank's CPUs,
+// counts the ranks that are bound within them.
+inline bool team_state::is_oversubscribed() const noexcept
+{
+    auto words = [this](int rank, std::uint64_t(&out)[16]) {
+        std::memcpy(out, controls_[rank]->cpus, sizeof(out));
+    };
+    for (int i = 0; i < size(); i++) {
+        std::uint64_t room[16], other[16];
+        words(i, room);
+        int cpus = 0, ranks = 0;
+        for (auto word : room)
+            cpus += std::popcount(word);
+        for (int j = 0; j < size(); j++) {
+            words(j, other);
+            bool within = true;
+            for (int w = 0; w < 16; w++)
+                within &= (other[w] & ~room[w]) == 0;
+            ranks += within;
+        }
+        if (ranks > cpus)
+            return true;
+    }
+    return false;
+}
+
+// The lost rank, or -1. `from`: the rank that the caller waits for; -1: any.
+inline int team_state::find_lost(int from) noexcept
+{
+    auto now = std::chrono::steady_clock::now();
+    if (now - last_search_ < std::chrono::milliseconds(1))
+        return -1;
+    last_search_ = now;
+    for (int i = from < 0 ? 0 : from; i < (from < 0 ? size() : from + 1); i++) {
+        if (i == rank_)
+            continue;
+        if (auto lost = controls_[i]->broken.load(std::memory_order_acquire))
+            return static_cast<int>(lost) - 1;
+        if (controls_[i]->left.load(std::memory_order_acquire) || backing_->ended(i))
+            return i;
+    }
+    return -1;
+}
+
+template <wait_policy Wait>
+std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
+{
+    pace now(oversubscribed_);
+    auto seen = what.value.load(std::memory_order_acquire);
+    while (seen < wanted) {
+        Wait::pause(now, what, seen);
+        now.looks++;
+        seen = what.value.load(std::memory_order_acquire);
+        if (seen >= wanted || !now.is_long())
+            continue;
+        int lost = find_lost(from);
+        // The rank may have raised the flag before it left.
+        seen = what.value.load(std::memory_order_acquire);
+        if (lost >= 0 && seen < wanted) {
+            own().broken.store(static_cast<std::uint32_t>(lost) + 1, std::memory_order_release);
+            throw peer_lost(lost);
+        }
+    }
+    return seen;
+}
+
+// Each rank publishes its value in its own flag and reads all others. Two alternating flags
+// suffice: a rank that publishes value k + 2 has seen k + 1 of all others, so all have finished
+// reading k.
+template <class T> std::vector<T> team_state::exchange(const T &mine)
+{
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= flag::payload_size);
+    std::uint64_t round = ++exchanges_;
+    flag &shown = own().exchange[round % 2];
+    std::memcpy(shown.payload, &mine, sizeof(T));
+    shown.value.store(round, std::memory_order_release);
+    std::vector<T> all;
+    for (int i = 0; i < size(); i++) {
+        flag &other = controls_[i]->exchange[round % 2];
+        await<adaptive>(other, round, i);
+        alignas(T) std::byte bytes[sizeof(T)];
+        std::memcpy(bytes, other.payload, sizeof(T));
+        all.push_back(*std::launder(reinterpret_cast<const T *>(bytes))); // GCC 10 has no bit_cast
+    }
+    return all;
+}
+
+} // namespace detail
+
+inline region team::allocate(std::size_t bytes) const
+{
+    return region(state_, bytes);
+}
+
+inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
+    : team_(std::move(of))
+{
+    std::size_t room = (bytes + line_size - 1) / line_size * line_size + line_size;
+    segments_ = team_->base().allocate(room, handle_);
+    if (segments_.empty()) {
+        own_bytes_ = room;
+        handle_ = detail::allocate_open(room);
+        for (auto *data : team_->exchange(static_cast<std::byte *>(handle_)))
+            segments_.push_back({data, 0});
+    }
+    auto sizes = team_->exchange(bytes); // also a barrier: all memory is zeroed
+    for (int i = 0; i < team_->size(); i++)
+        segments_[i].bytes = sizes[i];
+    bool all = true;
+    for (const auto &one : segments_)
+        all &= one.data != nullptr;
+    if (!all) {
+        end();
+        throw std::bad_alloc();
+    }
+}
+
+inline void region::end() noexcept
+{
+    if (!team_)
+        return;
+    try {
+        if (team_->orderly()) {
+            team_->exchange(team_->rank()); // no rank uses it any more
+            if (own_bytes_)
+                detail::free_open(handle_, own_bytes_);
+            else
+                team_->base().release(handle_);
+        }
+    } catch (const peer_lost &) { // stays until the process ends
+    }
+    team_.reset();
+}
+
+} // namespace onespace::sync
 
 #endif

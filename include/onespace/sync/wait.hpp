@@ -1,29 +1,58 @@
-// onespace/sync/wait.hpp: how a rank waits between two polls of a flag, as a template parameter.
+// onespace/sync/wait.hpp: a counter in shared memory that one rank raises and others wait for, and
+// how they wait, as a template parameter.
 //
-//   spin        only pause instructions: for ranks with cores of their own
-//   spin_yield  spins briefly, then yields the CPU
-//   futex       spins briefly, then sleeps in the kernel until the flag's writer wakes it
 //   adaptive    the default: spins if the ranks on the node have a CPU each, yields if they do not,
 //               and naps if a rank is very late
+//   futex       spins briefly, then sleeps in the kernel until the flag's writer wakes it
 //
-// All ranks of an algorithm must use the same policy, since with `futex` the writers must wake.
+// All ranks of an algorithm must use the same policy, because with `futex` the writers must wake.
 #ifndef ONESPACE_SYNC_WAIT_HPP
 #define ONESPACE_SYNC_WAIT_HPP
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "onespace/sync/flag.hpp"
-
 namespace onespace::sync
 {
+
+// A flag fills a cache line of its own (two, because CPUs prefetch them in pairs), so that flags do
+// not interfere. Its counter only grows. A small payload travels in the same line.
+
+// Minimum distance of data written by different ranks.
+#ifdef __aarch64__
+inline constexpr std::size_t line_size = 256; // the A64FX has such lines
+#else
+inline constexpr std::size_t line_size = 128; // CPUs fetch lines of 64 bytes in pairs
+#endif
+
+struct alignas(line_size) flag {
+    static constexpr std::size_t payload_size = line_size - 16;
+
+    // Writer: one rank, or several where an algorithm counts arrivals (release). Readers: the
+    // waiting ranks (acquire). What was written before the store, the payload included, is visible
+    // after a load that returned its value or a later one.
+    std::atomic<std::uint64_t> value;
+    // Ranks that sleep on `value` (policy `futex` only). No wake-up is lost: a sleeper increments
+    // this before its last load of `value`, the writer loads this after its store to `value`, and
+    // all four are sequentially consistent, so at least one of the two sees the other.
+    std::atomic<std::uint32_t> sleepers;
+    std::uint32_t unused;
+    std::byte payload[payload_size]; // the first 48 bytes are in the counter's own 64-byte line
+};
+
+static_assert(sizeof(flag) == line_size && offsetof(flag, payload) == 16, "crosses programs");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
+              "locks do not work across processes");
 
 // One wait, from its first unsuccessful poll on.
 struct pace {
@@ -59,26 +88,6 @@ inline void relax() noexcept
     asm volatile("yield");
 #endif
 }
-
-struct spin {
-    static constexpr bool wakes = false;
-    static void pause(pace &, flag &, std::uint64_t)
-    {
-        relax();
-    }
-};
-
-struct spin_yield {
-    static constexpr bool wakes = false;
-    static constexpr std::uint32_t spins = 64;
-    static void pause(pace &now, flag &, std::uint64_t)
-    {
-        if (now.looks < spins)
-            relax();
-        else
-            sched_yield();
-    }
-};
 
 namespace detail
 {

@@ -17,8 +17,8 @@ enum {
 extern unsigned arch_page_size __attribute__((visibility("hidden")));
 #define ARCH_PAGE ((long)arch_page_size)
 
-/* What one entry of the second-last level of page tables maps, which is full of 8-byte entries: 2
- * MiB, 32 MiB or 512 MiB. */
+/* The memory that one entry of the second-last level of page tables maps, a page of 8-byte entries:
+ * 2 MiB, 32 MiB or 512 MiB. */
 #define ARCH_HUGE_PAGE (ARCH_PAGE * (ARCH_PAGE / 8))
 
 /* First address that no user mapping reaches (with 48-bit addresses, as the kernel gives unless
@@ -26,10 +26,10 @@ extern unsigned arch_page_size __attribute__((visibility("hidden")));
 #define ARCH_ADDRESS_END UINT64_C(0xfffffffff000)
 
 /* The kernel's SA_RESTORER, which no libc's header has and no libc uses here; the kernel accepts
- * it all the same. */
+ * it. */
 #define ARCH_SA_RESTORER 0x04000000ul
 
-/* What restartable sequences are registered with, by all libcs. */
+/* The signature with which all libcs register restartable sequences. */
 #define ARCH_RSEQ_SIGNATURE 0xd428bc00u
 
 /* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
@@ -40,7 +40,7 @@ extern unsigned arch_page_size __attribute__((visibility("hidden")));
 #define ARCH_ELF_BITS    64
 #define ARCH_MULTIARCH   "aarch64-linux-gnu"
 
-/* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
+/* The kernel's default without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
 #define ARCH_STACK_EXECUTABLE 0
 
 #endif

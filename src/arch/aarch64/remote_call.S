@@ -53,8 +53,8 @@ arch_remote_call_switch:
         str     w1, [x19, #ARCH_FRAME_FPCR]
         mov     x1, sp
         str     x1, [x19, #ARCH_FRAME_OWN_STACK]
-        /* In this order: whoever announces the callee's end afterwards sends a signal, which finds the
-         * call armed. */
+        /* In this order: a thread that announces the callee's end later sends a signal, whose handler
+         * finds the call armed. */
         mov     w1, #1
         str     w1, [x19, #ARCH_FRAME_ARMED]
         ldr     x1, [x19, #ARCH_FRAME_GONE]

@@ -20,7 +20,7 @@ AT(leave, ARCH_FRAME_LEAVE);
 AT(armed, ARCH_FRAME_ARMED);
 AT(floating, ARCH_FRAME_FPCR);
 
-/* Of the C++ ABI (unwind.h). */
+/* Values of the C++ ABI (unwind.h). */
 enum { SEARCH_PHASE = 1, FORCE_UNWIND = 8, HANDLER_FOUND = 6, CONTINUE_UNWIND = 8 };
 
 void (*arch_remote_call_unwound)(int forced, uint64_t class, void *exception);
@@ -28,8 +28,8 @@ void (*arch_remote_call_unwound)(int forced, uint64_t class, void *exception);
 int arch_remote_call_personality(int version, int actions, uint64_t class, void *exception,
                                  void *context) __attribute__((visibility("hidden")));
 
-/* The unwinder asks it first whether it catches the exception (never for a thread that ends), and
- * tells it when all frames below have been unwound. */
+/* The unwinder first asks whether it catches the exception (never for a thread that ends), and
+ * calls it again when all frames below have been unwound. */
 int arch_remote_call_personality(int version, int actions, uint64_t class, void *exception,
                                  void *context)
 {

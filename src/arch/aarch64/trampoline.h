@@ -37,8 +37,8 @@ struct arch_patched_syscall {
     long scratch;     /* 16 or 17: the register by which to resume, which the code does not need */
 };
 
-/* What trampolines call, on the task's thread, with the registers of the replaced instruction
- * saved. All freestanding, compiled without vector registers. */
+/* The functions that trampolines call on the task's thread, with the registers of the replaced
+ * instruction saved. All are freestanding and compiled without vector registers. */
 struct arch_handlers {
     /* A system call: its result or -errno. */
     long (*call)(const struct arch_patched_syscall *call, const long arguments[6]);

@@ -22,7 +22,7 @@ enum {
 /* The kernel's SA_RESTORER, which no libc's header has: rt_sigaction needs arch_signal_restorer. */
 #define ARCH_SA_RESTORER 0x04000000ul
 
-/* What restartable sequences are registered with, by all libcs. */
+/* The signature with which all libcs register restartable sequences. */
 #define ARCH_RSEQ_SIGNATURE 0x53053053u
 
 /* ARCH_MULTIARCH: the library directory of Debian and its derivatives. */
@@ -33,7 +33,7 @@ enum {
 #define ARCH_ELF_BITS    64
 #define ARCH_MULTIARCH   "x86_64-linux-gnu"
 
-/* What the kernel assumes without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
+/* The kernel's default without a PT_GNU_STACK: not executable for 64 bit since Linux 5.8. */
 #define ARCH_STACK_EXECUTABLE 0
 
 #endif

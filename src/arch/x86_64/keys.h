@@ -16,7 +16,7 @@ enum { ARCH_KEYS = 16 };
 #define ARCH_NO_ACCESS(key) (UINT32_C(1) << 2 * (key))
 #define ARCH_NO_WRITE(key)  (UINT32_C(2) << 2 * (key))
 
-/* What the kernel gives to every program, and to every signal handler: key 0 alone. */
+/* The kernel gives every program and every signal handler access to key 0 only. */
 #define ARCH_RIGHTS_INITIAL UINT32_C(0x55555554)
 
 /* Whether the CPU has keys, and whether the kernel uses them: without that the instructions below
@@ -46,7 +46,7 @@ static inline void arch_set_rights(uint32_t rights)
     __asm__ volatile("wrpkru" : : "a"(rights), "c"(0), "d"(0) : "memory");
 }
 
-/* Where the state that a signal frame saves has the rights, in bytes: for arch_saved_rights. */
+/* The offset of the rights in the state that a signal frame saves, bytes: for arch_saved_rights. */
 static inline uint32_t arch_saved_rights_at(void)
 {
     unsigned a, b = 0, c, d;
@@ -54,8 +54,8 @@ static inline uint32_t arch_saved_rights_at(void)
     return b;
 }
 
-/* The rights of the interrupted code in a handler's ucontext_t: what is stored there holds once the
- * handler has returned. */
+/* The rights of the interrupted code in a handler's ucontext_t. A value stored there is in force
+ * when the handler has returned. */
 static inline uint32_t *arch_saved_rights(void *context, uint32_t at)
 {
     enum { IN_USE = 512, RIGHTS_IN_USE = 1 << 9 }; /* of the extended state's header */
@@ -64,8 +64,8 @@ static inline uint32_t *arch_saved_rights(void *context, uint32_t at)
     return (uint32_t *)(state + at);
 }
 
-/* In a handler's ucontext_t: lets the interrupted code execute one instruction, after which SIGTRAP
- * is raised. Or no longer. */
+/* Sets or clears single stepping in a handler's ucontext_t: the interrupted code executes one
+ * instruction, then SIGTRAP is raised. */
 static inline void arch_set_stepping(void *context, int is_stepping)
 {
     enum { TRAP = 0x100 };

@@ -47,8 +47,8 @@ arch_remote_call_switch:
         stmxcsr ARCH_FRAME_MXCSR(%rbx)
         fnstcw  ARCH_FRAME_CONTROL(%rbx)
         mov     %rsp, ARCH_FRAME_OWN_STACK(%rbx)
-        /* In this order: whoever announces the callee's end afterwards sends a signal, which finds the
-         * call armed. */
+        /* In this order: a thread that announces the callee's end later sends a signal, whose handler
+         * finds the call armed. */
         movl    $1, ARCH_FRAME_ARMED(%rbx)
         mov     ARCH_FRAME_GONE(%rbx), %rax
         cmpl    $0, (%rax)

@@ -57,20 +57,20 @@ struct arch_remote_call_frame {
 /* Runs frame->function. Returns 0 with frame->result set, -EOWNERDEAD if the callee had ended
  * before, or what arch_remote_call_leave was given. */
 long arch_remote_call_switch(struct arch_remote_call_frame *frame);
-/* Does not return. Unwinds nothing: what lies between is abandoned. */
+/* Does not return. Unwinds nothing: the frames between are abandoned. */
 void arch_remote_call_leave(struct arch_remote_call_frame *frame, long status);
 /* Never called from C. */
 void arch_remote_call_boundary(void);
 
-/* Told of every unwinding that reaches a boundary, once nothing below it remains to be unwound:
- * by an exception (of that class, as in the C++ ABI) or, `forced`, by a thread that ends. Must not
- * return. In the copy of the library that the boundary is of; set before the first call. */
+/* Called when an unwinding reaches a boundary and all frames below have been unwound: by an
+ * exception (of that class, as in the C++ ABI) or, `forced`, by a thread that ends. Must not
+ * return. Belongs to the copy of the library that has the boundary; set before the first call. */
 extern void (*arch_remote_call_unwound)(int forced, uint64_t class, void *exception);
 
 /* Whether programs may change the thread pointer without a system call (FSGSBASE). */
 int arch_may_set_thread_pointer(void);
 
-/* What the first word at the thread pointer says: its own address, in glibc and in musl. */
+/* The first word at the thread pointer holds its own address, in glibc and in musl. */
 static inline uintptr_t arch_thread_pointer(void)
 {
     uintptr_t pointer;

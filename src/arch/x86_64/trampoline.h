@@ -37,8 +37,8 @@ struct arch_cpuid {
 };
 enum { ARCH_CPUID_IMMEDIATE = -1, ARCH_CPUID_ZERO = -2, ARCH_CPUID_AS_IT_IS = -3 };
 
-/* What trampolines call, on the task's thread, with the registers of the replaced instruction
- * saved. All freestanding, compiled without vector registers. */
+/* The functions that trampolines call on the task's thread, with the registers of the replaced
+ * instruction saved. All are freestanding and compiled without vector registers. */
 struct arch_handlers {
     /* A system call: its result or -errno. */
     long (*call)(const struct arch_patched_syscall *call, const long arguments[6]);

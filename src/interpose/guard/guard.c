@@ -103,8 +103,8 @@ static int may_set_key(const struct space_slot *self)
     return !atomic_load_explicit(&guard_record(self)->is_filtered, memory_order_relaxed);
 }
 
-/* Whether the mapping is private to the program. Others may write to what it maps MAP_SHARED. Of
- * libraries only the writable part gets a key: the rest is one mapping with the code
+/* Whether the mapping is private to the program. Others may write to what it maps MAP_SHARED. Only
+ * the writable part of a library gets a key: the rest is one mapping with the code
  * (interpose/ldso.c). */
 static int is_private(int is_loader, const long a[6])
 {

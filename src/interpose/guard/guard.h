@@ -34,7 +34,7 @@ uintptr_t guard_trampoline(uintptr_t trampolines);
 
 /* By the child, before its program starts: sets its thread's rights. */
 void guard_apply_rights(const struct space_slot *self);
-/* The same: installs our handlers for the signals that always have one. */
+/* By the child, too: installs our handlers for the signals that always have one. */
 void guard_install_handlers(struct space_slot *self);
 
 /* arch_handlers.fault, for all signals: entered with the right to all memory, returns with the
@@ -47,7 +47,7 @@ int guard_violated(struct space_slot *self, const void *information, void *conte
 
 enum { GUARD_REPORTS_MAX = 64 };
 
-/* What a guarded task's handlers remember, in its own range. */
+/* The record of a guarded task's handlers, in its own range. */
 struct guard_record {
     /* The actions that the program has set: that of signal n at n - 1. Changed with the task's lock
      * held. A handler may read the next action already, as with the kernel's. */

@@ -74,9 +74,9 @@ void dontfork_update(struct space_slot *self, long nr, const long a[6], long res
     member_unlock(self, signals);
 }
 
-/* ---- mseal: kept as a promise to the task, and the memory can still be unmapped ----
+/* ---- mseal: enforced for the task; the reaper can still unmap the memory ----
  *
- * The kernel unmaps a sealed mapping only with the address space: a task that seals something, as
+ * The kernel unmaps a sealed mapping only with the address space. A task that seals something, as
  * loaders are about to do, would cost the space a slot and the memory for good. So the kernel seals
  * nothing. Calls of the task itself that a seal forbids fail with EPERM; calls that are not
  * interposed and those of other tasks pass.

@@ -1,62 +1,71 @@
-/* src/mpi/collectives/alltoall.c: see operations.h. */
-#include "mpi/collectives/exchange.h"
+/* src/mpi/collectives/alltoall.c: MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw. */
+#include "mpi/collectives/coll_call.h"
+#include "mpi/collectives/nodes.h"
 
-/* MPI_SUCCESS, or an error before anything was exchanged. */
-static int turn(struct exchange *call, const struct many *from, const struct shape *shape,
-                int in_place, struct getting_each *taking)
+int alltoall_check(const struct coll_call *call, struct item_layout *sendtype,
+                   struct item_layout *recvtype)
 {
-    struct giving giving;
-    struct piece own = {0};
-    int error = exchange_give(call, from, shape, in_place, &giving);
-    if (error != MPI_SUCCESS)
+    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    int in_place = sendbuf->addr == MPI_IN_PLACE;
+    int error = buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, recvtype);
+    if (error == MPI_SUCCESS)
+        error = buf_check_blocks(in_place ? recvbuf : sendbuf, call->size,
+                                 in_place ? BUF_RECEIVED : BUF_SENT, sendtype);
+    if (error != MPI_SUCCESS || coll_may_alias())
         return error;
-    if (!in_place)
-        exchange_piece(from, shape, call->rank, &own);
-    struct engine_part part = piece_part(&own);
-    call->own = in_place ? NULL : &part;
-    exchange_run(call, ENGINE_ALLTOALL, ENGINE_EVERYBODY, ENGINE_EVERYBODY, &giving.offer,
-                 exchange_get_each, taking);
-    exchange_give_end(&giving);
+    /* Some data at the same address is an alias, as MPICH compares counts and types. */
+    if (sendbuf->addr != recvbuf->addr || sendbuf->counts != recvbuf->counts ||
+        sendbuf->datatypes != recvbuf->datatypes ||
+        (!recvbuf->datatypes && sendbuf->datatype != recvbuf->datatype))
+        return MPI_SUCCESS;
+    for (int i = 0; i < call->size; i++)
+        if (buf_count(recvbuf, i))
+            return MPI_ERR_BUFFER;
     return MPI_SUCCESS;
 }
 
-/* Of MPI_Alltoall, each gives the same to each. */
-static struct described described(const struct many *from, const struct many *to)
+/* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
+static int alltoall(struct coll_call *call)
 {
-    const struct many *given = from->buffer == MPI_IN_PLACE ? to : from;
-    struct described what = {.name = "MPI_Alltoall",
-                             .root = ENGINE_EVERYBODY,
-                             .count = given->places.count,
-                             .type = given->type,
-                             .op = MPI_OP_NULL};
-    if (to->places.vary) {
-        what.name = to->types ? "MPI_Alltoallw" : "MPI_Alltoallv";
-        what.count = -1;
-    }
-    return what;
+    struct item_layout sendtype;
+    struct send_ctx send;
+    struct typed_buf own = {0};
+    struct recv_each_ctx recv = {call, &call->recvbuf, {0}};
+    int in_place = call->sendbuf.addr == MPI_IN_PLACE;
+    const struct coll_buf *sendbuf = in_place ? &call->recvbuf : &call->sendbuf;
+    int error = alltoall_check(call, &sendtype, &recv.type);
+    if (error == MPI_SUCCESS)
+        error = send_begin(call, sendbuf, &sendtype, in_place, &send);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (!in_place)
+        buf_block(sendbuf, &sendtype, call->rank, &own);
+    const struct engine_part own_part = typed_buf_part(&own);
+    call->own_part = in_place ? NULL : &own_part;
+    coll_exchange(call, ENGINE_ALLTOALL, ENGINE_ALL_RANKS, ENGINE_ALL_RANKS, &send.offer, recv_each,
+                  &recv);
+    call->own_part = NULL;
+    send_end(&send);
+    return MPI_SUCCESS;
 }
 
-int collective_alltoall(MPI_Comm comm, const struct many *from, const struct many *to, int *result)
+int coll_alltoall(struct coll_call *call, int *result)
 {
-    struct exchange call;
-    struct getting_each taking = {&call, to, {0}};
-    const struct described what = described(from, to);
-    if (!exchange_begin(&call, comm, &what))
-        return call.nodes && nodes_alltoall(call.nodes, from, to, &call.result) &&
-               exchange_end(&call, comm, result);
-    if (call.result == MPI_SUCCESS) {
-        int in_place = from->buffer == MPI_IN_PLACE;
-        const struct many *given = in_place ? to : from;
-        struct shape shape;
-        int error = exchange_many(&call, to, USE_RECEIVES, &taking.shape);
-        if (error == MPI_SUCCESS)
-            error = exchange_many(&call, given, in_place ? USE_RECEIVES : USE_SENDS, &shape);
-        if (error == MPI_SUCCESS && exchange_is_aliased(&call, from, to))
-            error = MPI_ERR_BUFFER;
-        if (error == MPI_SUCCESS)
-            error = turn(&call, given, &shape, in_place, &taking);
+    int error = MPI_SUCCESS;
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_alltoall(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        error = alltoall(call);
         if (error != MPI_SUCCESS)
-            exchange_fail(&call, error);
+            coll_fail(call, error);
+        break;
+    case COLL_FINISHED:
+        break;
     }
-    return exchange_end(&call, comm, result);
+    return coll_end(call, result);
 }

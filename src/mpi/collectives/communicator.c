@@ -1,10 +1,12 @@
-/* src/mpi/collectives/communicator.c: see communicator.h. */
-#include "mpi/collectives/communicator.h"
-
+/* src/mpi/collectives/communicator.c: which communicators the layer serves, and their engines; see
+ * coll_call.h. */
 #include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi/collectives/coll_call.h"
+#include "mpi/collectives/nodes.h"
 
 #include "mpi/group/group.h"
 #include "mpi/lifetime/lifetime.h"
@@ -13,6 +15,8 @@
 
 struct handle_table communicator_table = HANDLE_TABLE_INIT;
 struct handle_entry *_Atomic communicator_last;
+
+/* ---- Callbacks of the engine ---- */
 
 static int await(void *context, const uint64_t *word, uint64_t value)
 {
@@ -24,38 +28,39 @@ static int await(void *context, const uint64_t *word, uint64_t value)
     return result;
 }
 
-int communicator_tell_different(int rank, int other)
+int report_mismatch(int rank, int peer)
 {
-    layer_message(
-        rank,
-        "rank %d is in another collective operation than rank %d, or gave another size or "
-        "root: calls, counts, types and roots must match on all ranks",
-        other, rank);
+    layer_message(rank,
+                  "collective mismatch with rank %d: it is in another operation, or passed another "
+                  "size or root: calls, counts, types and roots must match on all ranks",
+                  peer);
     return MPI_ERR_TRUNCATE;
 }
 
-static int disagrees(void *context, int rank)
+static int mismatch(void *context, int rank)
 {
     const struct communicator *communicator = context;
-    return communicator_tell_different(communicator->group->rank, rank);
+    return report_mismatch(communicator->group->rank, rank);
 }
 
-int communicator_tell_failed(int rank, int failed)
+int report_failed_peer(int rank, int peer)
 {
     layer_message(rank,
                   "this rank's collective operation has no result, because rank %d could not take "
                   "part: see the error there",
-                  failed);
+                  peer);
     return MPI_ERR_OTHER;
 }
 
 static int peer_failed(void *context, int rank)
 {
     const struct communicator *communicator = context;
-    return communicator_tell_failed(communicator->group->rank, rank);
+    return report_failed_peer(communicator->group->rank, rank);
 }
 
-/* The others' memory is read in place, so it must stay while this rank may read it. */
+/* ---- Set-up and teardown ---- */
+
+/* Keeps the memory of the other ranks mapped, which this one reads in place. */
 static int hold_members(const struct group *group)
 {
     for (int i = 0; i < group->ranks; i++)
@@ -75,7 +80,7 @@ static void release_members(const struct group *group)
             hold_release(group->members[i]);
 }
 
-/* The algorithms that the user forces, for tests: ENGINE_AUTOMATIC if none. */
+/* The algorithm that the environment forces. */
 static enum engine_algorithm forced_algorithm(int rank)
 {
     static const char *const names[] = {[ENGINE_AUTOMATIC] = "automatic",
@@ -83,22 +88,22 @@ static enum engine_algorithm forced_algorithm(int rank)
                                         [ENGINE_DOUBLING] = "doubling",
                                         [ENGINE_TREE] = "tree",
                                         [ENGINE_LARGE] = "large"};
-    const char *wanted = getenv("ONESPACE_COLLECTIVES_ALGORITHM");
-    if (!wanted || !*wanted)
+    const char *name = getenv("ONESPACE_COLLECTIVES_ALGORITHM");
+    if (!name || !*name)
         return ENGINE_AUTOMATIC;
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(wanted, names[i]) == 0)
+        if (strcmp(name, names[i]) == 0)
             return (enum engine_algorithm)i;
     layer_message(rank,
                   "ONESPACE_COLLECTIVES_ALGORITHM is %s: use automatic, flat, doubling, tree or "
                   "large",
-                  wanted);
+                  name);
     return ENGINE_AUTOMATIC;
 }
 
-/* What rank 0 decides for all. */
-struct offered {
-    void *memory; /* of the engines of all ranks; NULL: it has none */
+/* Rank 0's decisions for all ranks. */
+struct engine_setup {
+    void *memory; /* of all ranks' engines; NULL: out of memory */
     enum engine_algorithm algorithm;
 };
 
@@ -107,28 +112,28 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
 {
     const struct group *group = communicator->group;
     const void *all;
-    struct offered mine = {NULL, ENGINE_AUTOMATIC};
+    struct engine_setup own = {NULL, ENGINE_AUTOMATIC};
     if (group->rank == 0) {
         size_t each = engine_memory(group->ranks, group->is_oversubscribed);
-        mine.memory = shared_block_alloc((size_t)group->ranks * each, group->ranks - 1);
-        mine.algorithm = forced_algorithm(group->rank);
+        own.memory = shared_block_alloc((size_t)group->ranks * each, group->ranks - 1);
+        own.algorithm = forced_algorithm(group->rank);
     }
-    int result = agreement_allgather(agreement, &mine, sizeof(mine), &all);
-    const struct offered *offered = all;
-    communicator->memory = result == MPI_SUCCESS ? offered->memory : NULL;
-    *algorithm = result == MPI_SUCCESS ? offered->algorithm : ENGINE_AUTOMATIC;
+    int result = agreement_allgather(agreement, &own, sizeof(own), &all);
+    const struct engine_setup *setup = all;
+    communicator->memory = result == MPI_SUCCESS ? setup->memory : NULL;
+    *algorithm = result == MPI_SUCCESS ? setup->algorithm : ENGINE_AUTOMATIC;
     if (result != MPI_SUCCESS)
-        shared_block_free(mine.memory);
+        shared_block_free(own.memory);
     return result;
 }
 
-/* Gives back what one rank got when another did not, or when the communicator ends. */
-static void give_up(struct communicator *communicator, int holds)
+/* Frees what this rank has when another lacks something, or when the communicator is freed. */
+static void engine_teardown(struct communicator *communicator, int has_holds)
 {
     struct group *group = communicator->group;
     engine_free(communicator->engine);
     communicator->engine = NULL;
-    if (holds)
+    if (has_holds)
         release_members(group);
     if (group->rank == 0)
         shared_block_retire(communicator->memory);
@@ -138,52 +143,52 @@ static void give_up(struct communicator *communicator, int holds)
     group_unref(group);
 }
 
-/* What is loaded, as found last. */
-struct loaded {
-    unsigned long long known; /* objects that had been loaded at the last look */
-    unsigned long long adds;  /* that have been loaded by now */
+/* ---- GPUs ---- */
+
+struct gpu_search {
+    unsigned long long checked; /* dlpi_adds at the last search */
+    unsigned long long adds;    /* dlpi_adds now */
     int has_gpu;
 };
 
-static int look_at_object(struct dl_phdr_info *object, size_t size, void *context)
+static int check_object(struct dl_phdr_info *object, size_t size, void *context)
 {
     static const char *const libraries[] = {"/libcuda.so.1", "/libamdhip64.so.5",
                                             "/libamdhip64.so.6", "/libamdhip64.so.7",
                                             "/libze_loader.so.1"};
-    struct loaded *loaded = context;
+    struct gpu_search *search = context;
     (void)size;
-    loaded->adds = object->dlpi_adds;
-    if (loaded->adds == loaded->known)
+    search->adds = object->dlpi_adds;
+    if (search->adds == search->checked)
         return 1;
     for (unsigned i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         size_t name = strlen(object->dlpi_name), ending = strlen(libraries[i]);
         if (name >= ending && strcmp(object->dlpi_name + name - ending, libraries[i]) == 0)
-            loaded->has_gpu = 1;
+            search->has_gpu = 1;
     }
     return 0;
 }
 
-/* dlopen would search the file system for each library, which takes 20 us. */
-static int has_gpu_loaded(void)
-{
-    /* At the last look, which found no library of a GPU. Any thread writes; an older value only
-     * makes the next look longer. */
-    static _Atomic unsigned long long known;
-    struct loaded loaded = {.known = known};
-    dl_iterate_phdr(look_at_object, &loaded);
-    if (!loaded.has_gpu)
-        known = loaded.adds;
-    return loaded.has_gpu;
-}
-
-/* A program that has the library of a GPU loaded may give addresses that only the GPU can read.
- * `--collectives on` asserts that it does not. */
+/* Whether the program may pass addresses that only a GPU can read: it has a GPU's library loaded,
+ * and `--collectives on` does not assert that it passes none. Not by dlopen, which searches the
+ * file system for each library: 20 us. */
 static int may_use_gpu(void)
 {
-    return task_collectives_mode() != COLLECTIVES_AT_ONCE && has_gpu_loaded();
+    /* dlpi_adds at the last search, which found no library. Any thread writes; an older value only
+     * makes the next search longer. */
+    static _Atomic unsigned long long checked;
+    struct gpu_search search = {.checked = checked};
+    if (task_collectives_mode() == COLLECTIVES_AT_ONCE)
+        return 0;
+    dl_iterate_phdr(check_object, &search);
+    if (!search.has_gpu)
+        checked = search.adds;
+    return search.has_gpu;
 }
 
-/* An engine on all ranks, or on none. */
+/* ---- Engines ---- */
+
+/* Makes an engine on all ranks, or on none. */
 static int make_engine(struct communicator *communicator, struct agreement *agreement)
 {
     struct group *group = communicator->group = group_ref(agreement->group);
@@ -199,36 +204,36 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
                                        .is_oversubscribed = group->is_oversubscribed,
                                        .is_guarded = task_is_guarded(),
                                        .await = await,
-                                       .disagrees = disagrees,
+                                       .mismatch = mismatch,
                                        .peer_failed = peer_failed,
                                        .context = communicator};
-    int32_t holds = hold_members(group) == MPI_SUCCESS;
+    int32_t has_holds = hold_members(group) == MPI_SUCCESS;
     communicator->engine = engine_new(&ranks, communicator->memory);
-    int32_t is_ready = holds && communicator->engine && !may_use_gpu(), all_ready = 1;
+    int32_t is_ready = has_holds && communicator->engine && !may_use_gpu(), all_ready = 1;
     const void *all;
     result = agreement_allgather(agreement, &is_ready, sizeof(is_ready), &all);
     for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         all_ready &= ((const int32_t *)all)[i];
     if (result != MPI_SUCCESS || !all_ready)
-        give_up(communicator, holds);
+        engine_teardown(communicator, has_holds);
     return result;
 }
 
-/* Attribute callback: the communicator is freed. */
+/* Attribute callback: the program frees the communicator. */
 static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
 {
     struct communicator *communicator = value;
     (void)key, (void)extra;
     handle_table_remove(&communicator_table, (uintptr_t)comm);
     if (communicator->engine)
-        give_up(communicator, 1);
+        engine_teardown(communicator, 1);
     nodes_free(communicator->nodes);
-    free(communicator->rooms);
+    free(communicator->pack_bufs);
     free(communicator);
     return MPI_SUCCESS;
 }
 
-static int add(struct communicator *communicator)
+static int register_communicator(struct communicator *communicator)
 {
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
     int error = pmpi_create_keyval(&keyval, free_communicator);
@@ -242,9 +247,10 @@ static int add(struct communicator *communicator)
     return error;
 }
 
-/* Whether all ranks of the communicator are known to come to the same decision. With --collectives
- * on the user says so; auto asks the space, not the ranks: some may be processes. */
-static int is_agreed(MPI_Comm comm)
+/* Whether all ranks are known to have the layer. The user says so by --collectives on; with auto
+ * the whole job must be in this space, and the ranks in MPI_COMM_WORLD. Ranks are not asked:
+ * processes would not answer. */
+static int all_ranks_have_layer(MPI_Comm comm)
 {
     static _Atomic int is_whole = -1; /* all threads find the same */
     int ranks = 0, size = 0, is_inside = 1;
@@ -259,9 +265,9 @@ static int is_agreed(MPI_Comm comm)
     if (pmpi()->Comm_group(comm, &members) == MPI_SUCCESS) {
         pmpi()->Group_size(members, &size);
         for (int i = 0; i < size; i++) {
-            int place = MPI_UNDEFINED;
-            pmpi()->Group_translate_ranks(members, 1, &i, world, &place);
-            is_inside &= place != MPI_UNDEFINED; /* MPI_Comm_spawn makes others */
+            int world_rank = MPI_UNDEFINED;
+            pmpi()->Group_translate_ranks(members, 1, &i, world, &world_rank);
+            is_inside &= world_rank != MPI_UNDEFINED; /* else it was spawned */
         }
         pmpi()->Group_free(&members);
     }
@@ -269,30 +275,22 @@ static int is_agreed(MPI_Comm comm)
     return is_inside && size > 0;
 }
 
-struct rooms *communicator_rooms(struct communicator *communicator)
+struct pack_bufs *communicator_pack_bufs(struct communicator *communicator)
 {
-    if (!communicator->rooms)
-        communicator->rooms = aligned_alloc(SCRATCH_LINE, sizeof(struct rooms));
-    return communicator->rooms;
+    if (!communicator->pack_bufs)
+        communicator->pack_bufs = aligned_alloc(OPERAND_ALIGN, sizeof(struct pack_bufs));
+    return communicator->pack_bufs;
 }
 
-/* Without a locked instruction, which would wait until the others have this rank's flags: threads
- * that end operations at the same time, on communicators of their own, may count one of two. */
-void communicator_count(const struct communicator *communicator)
-{
-    uint64_t before = atomic_load_explicit(communicator->counter, memory_order_relaxed);
-    atomic_store_explicit(communicator->counter, before + 1, memory_order_relaxed);
-}
-
-/* Setting up a communicator takes about 5 us, an operation at least 0.2 us: so many of them take
- * eighty times as long. */
-enum { OPERATIONS_BEFORE_SET_UP = 2048 };
+/* Setting up a communicator takes about 5 us and a call at least 0.2 us, so these calls have taken
+ * eighty times as long as the set-up. */
+enum { CALLS_BEFORE_SET_UP = 2048 };
 
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
     int has_world = 0;
-    enum collectives_mode wanted = task_collectives_mode();
-    if (comm == MPI_COMM_NULL || wanted == COLLECTIVES_NEVER ||
+    enum collectives_mode mode = task_collectives_mode();
+    if (comm == MPI_COMM_NULL || mode == COLLECTIVES_NEVER ||
         pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
         return NULL;
     finalize_hook_install();
@@ -302,34 +300,35 @@ static struct communicator *new_communicator(MPI_Comm comm, int *error)
         return NULL;
     }
     communicator->comm = comm;
-    communicator->calls_to_come =
-        wanted == COLLECTIVES_AT_ONCE || comm == MPI_COMM_WORLD ? 1 : OPERATIONS_BEFORE_SET_UP;
+    communicator->calls_until_decision =
+        mode == COLLECTIVES_AT_ONCE || comm == MPI_COMM_WORLD ? 1 : CALLS_BEFORE_SET_UP;
     communicator->counter = task_collectives_counter();
-    *error = add(communicator);
+    *error = register_communicator(communicator);
     if (*error == MPI_SUCCESS)
         return communicator;
     free(communicator);
     return NULL;
 }
 
-/* All ranks make it, in the same call. */
+/* Collective. */
 static void set_up(struct communicator *communicator, int *error)
 {
     MPI_Comm comm = communicator->comm;
-    communicator->calls_to_come = 0;
-    struct agreement *agreement = is_agreed(comm) ? agreement_get(comm, error) : NULL;
+    communicator->calls_until_decision = 0;
+    struct agreement *agreement = all_ranks_have_layer(comm) ? agreement_get(comm, error) : NULL;
     if (agreement && agreement->table)
         *error = make_engine(communicator, agreement);
     else if (agreement)
         communicator->nodes = nodes_new(comm, agreement->group, error);
 }
 
-struct communicator *communicator_of(MPI_Comm comm, int is_reduction, int *error)
+struct communicator *communicator_get(MPI_Comm comm, int is_reduction, int *error)
 {
     struct communicator *communicator = handle_table_find(&communicator_table, (uintptr_t)comm);
     if (!communicator && !(communicator = new_communicator(comm, error)))
         return NULL;
-    if (communicator->calls_to_come && (is_reduction || --communicator->calls_to_come == 0))
+    if (communicator->calls_until_decision &&
+        (is_reduction || --communicator->calls_until_decision == 0))
         set_up(communicator, error);
     return communicator->engine || communicator->nodes ? communicator : NULL;
 }

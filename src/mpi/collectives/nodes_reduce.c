@@ -1,334 +1,293 @@
-/* src/mpi/collectives/nodes_reduce.c: see nodes.h; the operations that combine data, little of it.
+/* src/mpi/collectives/nodes_reduce.c: see nodes.h. MPI_Reduce, MPI_Allreduce, MPI_Scan and
+ * MPI_Exscan over several nodes.
  *
- * The ranks of a space combine their data, and their leader combines that with the data of the
- * other leaders, by the MPI library. That keeps the order of the ranks where they lie space by
- * space: else an operation must commute, and there are no scans. Data that fits into the records of
- * an agreement is combined with them, by the layer's own loops. */
-#include "mpi/collectives/nodes_parts.h"
-
+ * The ranks of a node combine their data, and the leaders combine the results by the MPI library.
+ * That keeps the rank order if ranks are in node order: otherwise an operation must commute, and
+ * the library runs scans. Data that fits the records of an agreement is combined with them, by the
+ * layer's loops. */
 #include <string.h>
 
-#include "mpi/collectives/scratch.h"
-#include "mpi/types/types.h"
+#include "mpi/collectives/nodes.h"
 
-/* One rank's call. */
-struct combining {
+struct nodes_reduce_ctx {
+    struct coll_call *call;
     const struct nodes *nodes;
-    const struct reduction *call;
-    struct shape shape; /* of the type */
-    int commutes;
-    reduce_function *loop;  /* of a predefined operation; NULL: the library has to combine */
-    struct scratch scratch; /* `sum`: of this space; `next`: of others */
-    int result;             /* MPI_SUCCESS or the first error while records were combined */
+    struct reduce_operation operation;
+    struct operand_bufs operands; /* `sum`: of this node, `next`: of others */
+    int error;                    /* the first error while records were combined */
 };
 
-static void note(struct combining *combining, int result)
+static void set_error(struct nodes_reduce_ctx *ctx, int error)
 {
-    if (combining->result == MPI_SUCCESS)
-        combining->result = result;
+    if (ctx->error == MPI_SUCCESS)
+        ctx->error = error;
 }
 
-/* ---- Within a space ---- */
-
-/* To the leader's `to`. */
-static int reduce_here(struct combining *combining, char *to)
+static struct typed_buf buf_at(const struct nodes_reduce_ctx *ctx, void *addr)
 {
-    int result;
-    const struct nodes *nodes = combining->nodes;
-    struct reduction here = *combining->call;
-    here.comm = nodes->here;
-    here.receive = nodes_is_leader(nodes) ? to : NULL;
-    here.send = here.send == MPI_IN_PLACE ? combining->call->receive : here.send;
-    return collective_reduce(&here, 0, &result)
-               ? result
-               : pmpi()->Reduce(here.send, here.receive, (int)here.count, here.type, here.op, 0,
-                                nodes->here);
+    return (struct typed_buf){addr, ctx->call->recvbuf.count, ctx->operation.type};
 }
 
-static int scan_here(const struct combining *combining, int is_exclusive)
+/* The buffer with this rank's operand. */
+static struct typed_buf own_operand(const struct nodes_reduce_ctx *ctx)
 {
-    int result;
-    struct reduction here = *combining->call;
-    here.comm = combining->nodes->here;
-    if (collective_scan(&here, is_exclusive, &result))
-        return result;
-    return (is_exclusive ? pmpi()->Exscan : pmpi()->Scan)(here.send, here.receive, (int)here.count,
-                                                          here.type, here.op, here.comm);
+    const struct coll_call *call = ctx->call;
+    return buf_at(ctx,
+                  call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr);
 }
 
-/* From the leader to the root, which is in its space. */
-static int hand_on(const struct nodes *nodes, const struct reduction *call, void *sum, int root)
+/* Leaves the result in `sum`; exchanges the addresses of the two if necessary. */
+static int combine_two(const struct nodes_reduce_ctx *ctx, struct typed_buf *sum,
+                       struct typed_buf *next)
 {
-    int *counts = nodes->counts, *displacements = nodes->displacements, result;
-    memset(counts, 0, (size_t)nodes->most_here * sizeof(int));
-    memset(displacements, 0, (size_t)nodes->most_here * sizeof(int));
-    counts[nodes->of[root].place] = (int)call->count;
-    const struct many from = {sum, {0, counts, displacements, 0, 1}, call->type, NULL};
-    const struct one to = {call->receive, nodes->rank == root ? call->count : 0, call->type};
-    if (!collective_scatter(nodes->here, &from, &to, 0, &result))
-        result = pmpi()->Scatterv(sum, counts, displacements, call->type, call->receive,
-                                  (int)to.count, call->type, 0, nodes->here);
-    return result;
-}
-
-/* ---- Which calls ---- */
-
-/* Call, with valid arguments, decides the same way on all ranks. */
-static enum nodes_way find_way(const struct combining *combining)
-{
-    size_t count = (size_t)combining->call->count, size = combining->shape.size;
-    if (size == 0 || count > REDUCE_MAX / size ||
-        !(combining->commutes || combining->nodes->is_in_order))
-        return NODES_LIBRARY;
-    return nodes_way_of(count * size, SHORT_DATA_MAX);
-}
-
-/* MPI_SUCCESS, or the class of what is wrong with this rank's arguments. */
-static int find_operation(struct combining *combining)
-{
-    const struct reduction *call = combining->call;
-    combining->commutes = 1;
-    combining->loop = NULL;
-    if (call->op == MPI_OP_NULL)
-        return MPI_ERR_OP;
-    if (reduce_op_is_predefined(call->op)) {
-        const struct predefined_type *basic =
-            call->type == MPI_DATATYPE_NULL ? NULL : predefined_type_of(call->type);
-        if (!basic || !reduce_is_supported(call->op, basic))
-            return MPI_ERR_OP;
-        combining->loop = reduce_function_find(call->op, basic);
-        return shape_find(call->type, &combining->shape);
-    }
-    int result = shape_find(call->type, &combining->shape);
-    if (result == MPI_SUCCESS)
-        result = shape_check_committed(call->type);
-    return result == MPI_SUCCESS ? pmpi()->Op_commutative(call->op, &combining->commutes) : result;
-}
-
-static int get_scratch(struct combining *combining)
-{
-    size_t count = (size_t)combining->call->count;
-    return scratch_new(&combining->scratch, NULL, combining->call->type, &combining->shape, count,
-                       count);
-}
-
-/* ---- The operations ---- */
-
-static int allreduce(struct combining *combining)
-{
-    const struct nodes *nodes = combining->nodes;
-    const struct reduction *call = combining->call;
-    const struct one data = {call->receive, call->count, call->type};
-    int result = reduce_here(combining, combining->scratch.sum);
-    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Allreduce(combining->scratch.sum, call->receive, (int)call->count,
-                                   call->type, call->op, nodes->leaders);
-    return result == MPI_SUCCESS ? nodes_broadcast_here(nodes, &data, 0) : result;
-}
-
-static int reduce(struct combining *combining, int root)
-{
-    const struct nodes *nodes = combining->nodes;
-    const struct reduction *call = combining->call;
-    int to = nodes->of[root].leader, is_there = nodes_own(nodes) == to;
-    char *sum = nodes->rank == root ? call->receive : combining->scratch.next;
-    int result = reduce_here(combining, combining->scratch.sum);
-    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Reduce(combining->scratch.sum, is_there ? sum : NULL, (int)call->count,
-                                call->type, call->op, to, nodes->leaders);
-    if (is_there && nodes->of[root].place != 0 && result == MPI_SUCCESS)
-        result = hand_on(nodes, call, sum, root);
-    return result;
-}
-
-/* Leaves the result in `sum`; exchanges the addresses of the two, if need be. */
-static int combine_two(const struct combining *combining, struct piece *sum, struct piece *next)
-{
-    const struct reduction *call = combining->call;
-    if (combining->loop) {
-        combining->loop(sum->address, next->address, (size_t)call->count);
+    const struct coll_call *call = ctx->call;
+    int count = (int)call->recvbuf.count;
+    if (ctx->operation.loop) {
+        ctx->operation.loop(sum->addr, next->addr, (size_t)count);
         return MPI_SUCCESS;
     }
     int result =
-        pmpi()->Reduce_local(sum->address, next->address, (int)call->count, call->type, call->op);
-    char *address = sum->address;
-    sum->address = next->address;
-    next->address = address;
+        pmpi()->Reduce_local(sum->addr, next->addr, count, call->recvbuf.datatype, call->op);
+    char *addr = sum->addr;
+    sum->addr = next->addr;
+    next->addr = addr;
     return result;
 }
 
-/* Combines the data of two records. */
-static void combine(void *context, const struct nodes_record *first, struct nodes_record *second)
+/* ---- The decision ---- */
+
+/* Checks this rank's arguments, and sets its decision. */
+static int prepare(struct nodes_reduce_ctx *ctx, struct coll_call *call,
+                   enum nodes_decision *decision)
 {
-    struct combining *combining = context;
-    const struct reduction *call = combining->call;
-    struct scratch *scratch = &combining->scratch;
-    if (nodes_differ(first, second) || second->way != NODES_INLINE)
+    MPI_Count count = call->recvbuf.count;
+    const struct reduce_rules rules = reduce_rules_of(call);
+    *ctx = (struct nodes_reduce_ctx){
+        .call = call, .nodes = call->communicator->nodes, .error = MPI_SUCCESS};
+    *decision = NODES_LIBRARY;
+    if (call->root >= call->size)
+        return MPI_ERR_ROOT;
+    if (count <= 0)
+        return count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
+    int result = reduce_operation_find(call, &ctx->operation);
+    const struct item_layout *type = &ctx->operation.type;
+    if (result == MPI_SUCCESS)
+        result = reduce_check_bufs(call, &rules, type->layout != NULL);
+    if (result != MPI_SUCCESS)
+        return result;
+    if (type->size && (size_t)count <= NODES_REDUCE_MAX_BYTES / type->size &&
+        (ctx->operation.commutes || ctx->nodes->ranks_are_in_node_order))
+        *decision = nodes_decide((size_t)count * type->size, SHORT_DATA_MAX_BYTES);
+    return *decision == NODES_LIBRARY
+               ? MPI_SUCCESS
+               : operand_bufs_init(&ctx->operands, NULL, call->recvbuf.datatype, type,
+                                   (size_t)count, (size_t)count);
+}
+
+/* nodes_merge.combine */
+static void combine_records(void *context, const struct nodes_record *lower,
+                            struct nodes_record *higher)
+{
+    struct nodes_reduce_ctx *ctx = context;
+    if (nodes_sizes_differ(lower, higher) || higher->decision != NODES_INLINE)
         return;
-    if (!scratch->sum) { /* this rank gives another size, which its own record says */
-        second->way = NODES_LIBRARY;
+    if (!ctx->operands.sum) { /* this rank passes another size, which its own record reports */
+        higher->decision = NODES_LIBRARY;
         return;
     }
-    struct piece sum = {scratch->sum, call->count, combining->shape},
-                 next = {scratch->next, call->count, combining->shape};
-    const struct engine_part data = {first->data, first->bytes, NULL},
-                             after = {second->data, second->bytes, NULL};
-    note(combining, piece_fill(&sum, &data));
-    note(combining, piece_fill(&next, &after));
-    note(combining, combine_two(combining, &sum, &next));
-    note(combining, piece_pack(&sum, second->data));
+    struct typed_buf sum = buf_at(ctx, ctx->operands.sum), next = buf_at(ctx, ctx->operands.next);
+    const struct engine_part lower_data = {lower->data, lower->bytes, NULL},
+                             higher_data = {higher->data, higher->bytes, NULL};
+    set_error(ctx, typed_buf_receive(&sum, &lower_data));
+    set_error(ctx, typed_buf_receive(&next, &higher_data));
+    set_error(ctx, combine_two(ctx, &sum, &next));
+    set_error(ctx, typed_buf_pack(&sum, higher->data));
 }
 
-/* This rank's arguments and memory: MPI_SUCCESS or an error class. *way: how it would do it. */
-static int prepare(struct combining *combining, const struct use_of_buffers *use,
-                   enum nodes_way *way)
+/* ---- MPI_Reduce, MPI_Allreduce ---- */
+
+/* Reduces within the node, to the leader's `sum`. */
+static int reduce_within(struct nodes_reduce_ctx *ctx)
 {
-    const struct reduction *call = combining->call;
-    *way = NODES_LIBRARY;
-    if (call->count <= 0)
-        return call->count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
-    int result = find_operation(combining);
-    if (result == MPI_SUCCESS)
-        result = exchange_check_buffers(call, use, combining->shape.form != NULL);
-    if (result != MPI_SUCCESS)
-        return result;
-    *way = find_way(combining);
-    return *way == NODES_LIBRARY ? MPI_SUCCESS : get_scratch(combining);
+    int result;
+    const struct nodes *nodes = ctx->nodes;
+    struct coll_call within = *ctx->call;
+    within.operation = COLL_REDUCE;
+    within.comm = nodes->node_comm;
+    within.root = 0;
+    within.sendbuf.addr = own_operand(ctx).addr;
+    within.recvbuf.addr = nodes_is_leader(nodes) ? ctx->operands.sum : NULL;
+    return coll_reduce(&within, &result)
+               ? result
+               : pmpi()->Reduce(within.sendbuf.addr, within.recvbuf.addr, (int)within.recvbuf.count,
+                                within.recvbuf.datatype, within.op, 0, nodes->node_comm);
 }
 
-/* Returns the way of all ranks. After NODES_INLINE each rank that gets the result has it. */
-static enum nodes_way reduce_inline(struct combining *combining, int gets, int error,
-                                    enum nodes_way way, int *result)
+static int allreduce(struct nodes_reduce_ctx *ctx)
 {
-    const struct reduction *call = combining->call;
-    const void *given = call->send == MPI_IN_PLACE ? call->receive : call->send;
-    const struct piece from = {(char *)given, call->count, combining->shape},
-                       to = {call->receive, call->count, combining->shape};
-    const struct nodes_joint joint = {combine, combining, 0};
-    struct nodes_record record = {.way = way};
-    if (error == MPI_SUCCESS && way != NODES_LIBRARY)
-        record.bytes = (uint32_t)piece_bytes(&from);
-    if (error == MPI_SUCCESS && way == NODES_INLINE)
-        error = piece_pack(&from, record.data);
-    way = nodes_agree(combining->nodes, &joint, error, &record, result);
-    if (way != NODES_INLINE)
-        return way;
-    const struct engine_part sum = {record.data, record.bytes, NULL};
-    *result = combining->result;
-    if (gets && *result == MPI_SUCCESS)
-        *result = piece_fill(&to, &sum);
-    return way;
-}
-
-static void begin(struct combining *combining, const struct nodes *nodes,
-                  const struct reduction *call)
-{
-    *combining = (struct combining){.nodes = nodes, .call = call, .result = MPI_SUCCESS};
-}
-
-int nodes_reduce(const struct nodes *nodes, const struct reduction *call, int root, int *result)
-{
-    struct combining combining;
-    enum nodes_way way = NODES_LIBRARY;
-    const struct use_of_buffers use = exchange_use_of_reduce(root, nodes->rank);
-    begin(&combining, nodes, call);
-    int error = root >= nodes->ranks ? MPI_ERR_ROOT : prepare(&combining, &use, &way);
-    way = reduce_inline(&combining, use.gets, error, way, result);
-    if (way == NODES_LAYER)
-        *result = root == ENGINE_EVERYBODY ? allreduce(&combining) : reduce(&combining, root);
-    scratch_free(&combining.scratch);
-    return way != NODES_LIBRARY;
-}
-
-/* What the spaces before have given, to all ranks of this one, and in front of what they have. */
-static int put_before(struct combining *combining, int is_exclusive)
-{
-    const struct nodes *nodes = combining->nodes;
-    const struct reduction *call = combining->call;
-    const struct one data = {combining->scratch.next, call->count, call->type};
-    int result = nodes_broadcast_here(nodes, &data, 0);
-    if (result != MPI_SUCCESS)
-        return result;
-    if (!is_exclusive || nodes->of[nodes->rank].place > 0)
-        return pmpi()->Reduce_local(data.buffer, call->receive, (int)call->count, call->type,
-                                    call->op);
-    const struct piece to = {call->receive, call->count, combining->shape},
-                       from = {data.buffer, call->count, combining->shape};
-    return piece_copy(&to, &from);
-}
-
-/* In place the ranks' own data is gone after the scan, so what it is in all is found first. */
-static int scan(struct combining *combining, int is_exclusive)
-{
-    const struct nodes *nodes = combining->nodes;
-    const struct reduction *call = combining->call;
-    int result = reduce_here(combining, combining->scratch.sum);
-    if (result == MPI_SUCCESS)
-        result = scan_here(combining, is_exclusive);
+    const struct nodes *nodes = ctx->nodes;
+    const struct coll_call *call = ctx->call;
+    const struct coll_buf *recvbuf = &call->recvbuf;
+    int result = reduce_within(ctx);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Exscan(combining->scratch.sum, combining->scratch.next, (int)call->count,
-                                call->type, call->op, nodes->leaders);
-    return result == MPI_SUCCESS && nodes_own(nodes) > 0 ? put_before(combining, is_exclusive)
-                                                         : result;
+        result = pmpi()->Allreduce(ctx->operands.sum, recvbuf->addr, (int)recvbuf->count,
+                                   recvbuf->datatype, call->op, nodes->leader_comm);
+    return result == MPI_SUCCESS
+               ? nodes_bcast_within(nodes, recvbuf->addr, recvbuf->count, recvbuf->datatype, 0)
+               : result;
 }
 
-/* Combines the data of the ranks before this one, and its own unless is_exclusive. */
-static int combine_up_to(struct combining *combining, const struct nodes_record *record,
-                         int is_exclusive)
+/* Moves the result from the leader to the root, which is another rank of its node. */
+static int forward_to_root(const struct nodes_reduce_ctx *ctx, void *sum)
 {
-    const struct reduction *call = combining->call;
-    struct piece sum = {combining->scratch.sum, call->count, combining->shape},
-                 next = {combining->scratch.next, call->count, combining->shape},
-                 to = {call->receive, call->count, combining->shape};
+    const struct nodes *nodes = ctx->nodes;
+    const struct coll_call *call = ctx->call;
+    int *counts = nodes->counts, *displs = nodes->displs, result;
+    MPI_Datatype datatype = call->recvbuf.datatype;
+    MPI_Count recvcount = call->rank == call->root ? call->recvbuf.count : 0;
+    memset(counts, 0, (size_t)nodes->largest * sizeof(int));
+    memset(displs, 0, (size_t)nodes->largest * sizeof(int));
+    counts[nodes->location[call->root].local_rank] = (int)call->recvbuf.count;
+    struct coll_call within = {
+        .operation = COLL_SCATTERV,
+        .comm = nodes->node_comm,
+        .sendbuf = {.addr = sum, .counts = counts, .displs = displs, .datatype = datatype},
+        .recvbuf = {.addr = call->recvbuf.addr, .count = recvcount, .datatype = datatype},
+        .root = 0};
+    return coll_scatter(&within, &result)
+               ? result
+               : pmpi()->Scatterv(sum, counts, displs, datatype, call->recvbuf.addr, (int)recvcount,
+                                  datatype, 0, nodes->node_comm);
+}
+
+static int reduce(struct nodes_reduce_ctx *ctx)
+{
+    const struct nodes *nodes = ctx->nodes;
+    const struct coll_call *call = ctx->call;
+    const struct coll_buf *recvbuf = &call->recvbuf;
+    int root_node = nodes->location[call->root].node, is_root_node = nodes_own(nodes) == root_node;
+    char *sum = call->rank == call->root ? recvbuf->addr : ctx->operands.next;
+    int result = reduce_within(ctx);
+    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
+        result = pmpi()->Reduce(ctx->operands.sum, is_root_node ? sum : NULL, (int)recvbuf->count,
+                                recvbuf->datatype, call->op, root_node, nodes->leader_comm);
+    if (is_root_node && nodes->location[call->root].local_rank != 0 && result == MPI_SUCCESS)
+        result = forward_to_root(ctx, sum);
+    return result;
+}
+
+int nodes_reduce(struct coll_call *call)
+{
+    struct nodes_reduce_ctx ctx;
+    enum nodes_decision decision;
+    int error = prepare(&ctx, call, &decision);
+    const struct typed_buf operand = own_operand(&ctx), to = buf_at(&ctx, call->recvbuf.addr);
+    const struct nodes_merge merge = {combine_records, &ctx, 0};
+    struct nodes_record record = {.decision = decision};
+    if (error == MPI_SUCCESS && decision != NODES_LIBRARY)
+        record.bytes = (uint32_t)typed_buf_bytes(&operand);
+    if (error == MPI_SUCCESS && decision == NODES_INLINE)
+        error = typed_buf_pack(&operand, record.data);
+    decision = nodes_agree(call, &merge, error, &record);
+    if (decision == NODES_INLINE) {
+        const struct engine_part sum = {record.data, record.bytes, NULL};
+        call->error = ctx.error;
+        if (coll_receives(call) && call->error == MPI_SUCCESS)
+            call->error = typed_buf_receive(&to, &sum);
+    } else if (decision == NODES_LAYER)
+        call->error = call->root == COLL_ALL_RANKS ? allreduce(&ctx) : reduce(&ctx);
+    operand_bufs_free(&ctx.operands);
+    return decision != NODES_LIBRARY;
+}
+
+/* ---- MPI_Scan, MPI_Exscan ---- */
+
+static int scan_within(const struct nodes_reduce_ctx *ctx)
+{
+    int result;
+    struct coll_call within = *ctx->call;
+    const struct coll_buf *recvbuf = &within.recvbuf;
+    within.comm = ctx->nodes->node_comm;
+    if (coll_scan(&within, &result))
+        return result;
+    return (within.operation == COLL_EXSCAN ? pmpi()->Exscan : pmpi()->Scan)(
+        within.sendbuf.addr, recvbuf->addr, (int)recvbuf->count, recvbuf->datatype, within.op,
+        within.comm);
+}
+
+/* Broadcasts the sum of the nodes before this one within the node, and puts it in front of each
+ * rank's result. */
+static int prepend_lower_nodes(const struct nodes_reduce_ctx *ctx)
+{
+    const struct nodes *nodes = ctx->nodes;
+    const struct coll_call *call = ctx->call;
+    const struct coll_buf *recvbuf = &call->recvbuf;
+    char *lower = ctx->operands.next;
+    int result = nodes_bcast_within(nodes, lower, recvbuf->count, recvbuf->datatype, 0);
+    if (result != MPI_SUCCESS)
+        return result;
+    if (call->operation == COLL_SCAN || nodes->location[call->rank].local_rank > 0)
+        return pmpi()->Reduce_local(lower, recvbuf->addr, (int)recvbuf->count, recvbuf->datatype,
+                                    call->op);
+    const struct typed_buf to = buf_at(ctx, recvbuf->addr), from = buf_at(ctx, lower);
+    return typed_buf_copy(&to, &from);
+}
+
+/* In place the scan overwrites the operands, so the node's sum is made first. */
+static int scan(struct nodes_reduce_ctx *ctx)
+{
+    const struct nodes *nodes = ctx->nodes;
+    const struct coll_call *call = ctx->call;
+    int result = reduce_within(ctx);
+    if (result == MPI_SUCCESS)
+        result = scan_within(ctx);
+    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
+        result = pmpi()->Exscan(ctx->operands.sum, ctx->operands.next, (int)call->recvbuf.count,
+                                call->recvbuf.datatype, call->op, nodes->leader_comm);
+    return result == MPI_SUCCESS && nodes_own(nodes) > 0 ? prepend_lower_nodes(ctx) : result;
+}
+
+/* Combines the data in the record of the ranks up to this one, itself only in MPI_Scan. */
+static int scan_record(struct nodes_reduce_ctx *ctx, const struct nodes_record *record)
+{
+    const struct coll_call *call = ctx->call;
+    struct typed_buf sum = buf_at(ctx, ctx->operands.sum), next = buf_at(ctx, ctx->operands.next),
+                     to = buf_at(ctx, call->recvbuf.addr);
     struct engine_part part = {record->data, record->bytes, NULL};
-    int ranks = combining->nodes->rank + !is_exclusive, result = piece_fill(&sum, &part);
+    int ranks = call->rank + (call->operation == COLL_SCAN);
+    int result = typed_buf_receive(&sum, &part);
     for (int i = 1; i < ranks && result == MPI_SUCCESS; i++) {
         part.data = record->data + (size_t)i * record->bytes;
-        result = piece_fill(&next, &part);
-        note(combining, combine_two(combining, &sum, &next));
+        result = typed_buf_receive(&next, &part);
+        if (result == MPI_SUCCESS)
+            result = combine_two(ctx, &sum, &next);
     }
-    note(combining, result);
-    return ranks && combining->result == MPI_SUCCESS ? piece_copy(&to, &sum) : combining->result;
+    return ranks && result == MPI_SUCCESS ? typed_buf_copy(&to, &sum) : result;
 }
 
-/* Returns the way of all ranks. After NODES_INLINE each rank has its result. */
-static enum nodes_way scan_inline(struct combining *combining, int is_exclusive, int error,
-                                  enum nodes_way way, int *result)
+int nodes_scan(struct coll_call *call)
 {
-    const struct nodes *nodes = combining->nodes;
-    const struct reduction *call = combining->call;
-    const void *given = call->send == MPI_IN_PLACE ? call->receive : call->send;
-    const struct piece from = {(char *)given, call->count, combining->shape};
-    const struct nodes_joint joint = {nodes_unite, NULL, 1};
-    struct nodes_record record = {.way = way};
-    if (error == MPI_SUCCESS && way != NODES_LIBRARY) {
-        size_t bytes = piece_bytes(&from);
-        record.bytes = (uint32_t)bytes;
-        record.way = bytes <= LONG_DATA_MAX / (size_t)nodes->ranks ? NODES_INLINE : NODES_LAYER;
-        if (record.way == NODES_INLINE)
-            error = piece_pack(&from, record.data + (size_t)nodes->rank * bytes);
-    }
-    way = nodes_agree(nodes, &joint, error, &record, result);
-    if (way == NODES_INLINE)
-        *result = combine_up_to(combining, &record, is_exclusive);
-    return way;
-}
-
-int nodes_scan(const struct nodes *nodes, const struct reduction *call, int is_exclusive,
-               int *result)
-{
-    struct combining combining;
-    enum nodes_way way;
-    if (!nodes->is_in_order)
+    struct nodes_reduce_ctx ctx;
+    enum nodes_decision decision;
+    if (!call->communicator->nodes->ranks_are_in_node_order)
         return 0;
-    /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
-    const struct use_of_buffers use =
-        exchange_use_without_root(call, !is_exclusive || nodes->rank > 0);
-    begin(&combining, nodes, call);
-    int error = prepare(&combining, &use, &way);
-    way = scan_inline(&combining, is_exclusive, error, way, result);
-    if (way == NODES_LAYER)
-        *result = scan(&combining, is_exclusive);
-    scratch_free(&combining.scratch);
-    return way != NODES_LIBRARY;
+    int error = prepare(&ctx, call, &decision);
+    const struct typed_buf operand = own_operand(&ctx);
+    const struct nodes_merge merge = {nodes_merge_disjoint, NULL, 1};
+    struct nodes_record record = {.decision = decision};
+    if (error == MPI_SUCCESS && decision != NODES_LIBRARY) {
+        size_t bytes = typed_buf_bytes(&operand);
+        record.bytes = (uint32_t)bytes;
+        record.decision =
+            bytes <= LONG_DATA_MAX_BYTES / (size_t)call->size ? NODES_INLINE : NODES_LAYER;
+        if (record.decision == NODES_INLINE)
+            error = typed_buf_pack(&operand, record.data + (size_t)call->rank * bytes);
+    }
+    decision = nodes_agree(call, &merge, error, &record);
+    if (decision == NODES_INLINE)
+        call->error = scan_record(&ctx, &record);
+    else if (decision == NODES_LAYER)
+        call->error = scan(&ctx);
+    operand_bufs_free(&ctx.operands);
+    return decision != NODES_LIBRARY;
 }

@@ -1,383 +1,385 @@
-/* src/mpi/collectives/reduce.c: the barrier, and the operations that combine data; see
- * operations.h.
+/* src/mpi/collectives/reduce.c: MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter(_block), MPI_Scan,
+ * MPI_Exscan.
  *
- * Predefined operations on predefined types, element by element, and the program's own on any type,
- * on all of the data at once if it is short: a function may expect that. Both in the order of the
- * ranks. What the engine cannot combine where it lies, since it is much (functions) or has gaps, is
- * done by fold.c or, if short, brought into a form that the engine can.
+ * The engine combines all reductions, in rank order; they differ in what it gets:
  *
- * Ranks decide by what MPI has them give alike: the operation, the count, and the type's signature,
- * so whether it is predefined, where the operation is, and its size. Not by where the data lies in
- * an item: that may differ where the operation is the program's own. A predefined operation that
- * has no loop here, but that the library computes, is done by its MPI_Reduce_local like a function
- * of the program. */
+ *   predefined operation, type without gaps     the program's buffers and a loop
+ *   the same, pair with gaps, up to 4 KiB       packed copies, since gaps must not be accessed, and
+ *                                               a loop
+ *   function of the program, up to 4 KiB        packed copies, or the program's buffers if the type
+ *                                               has no gaps; `combine` is called once for all of
+ * the data, which a function may rely on longer pairs with gaps and functions        the program's
+ * buffers, in blocks (engine_blocks)
+ *
+ * A predefined operation without a loop is like a function: MPI_Reduce_local does it.
+ *
+ * Ranks decide by what MPI requires to be equal: the operation, the count, and the type signature,
+ * hence whether the type is predefined, and its size. Not by extents and gaps, which may differ
+ * where the operation is the program's. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "mpi/collectives/exchange.h"
-#include "mpi/collectives/fold.h"
-#include "mpi/collectives/scratch.h"
+#include "mpi/collectives/coll_call.h"
+#include "mpi/collectives/nodes.h"
 #include "mpi/types/types.h"
 
-/* One rank's call. */
-struct combining {
-    struct exchange exchange;
-    const struct reduction *call;
-    struct shape shape; /* of the type */
-    int is_folded;      /* by fold.c; else by the engine: */
+struct reduce_ctx {
+    struct coll_call *call;
+    struct reduce_operation of;
     struct engine_operation operation;
-    struct shape moved; /* the items as the engine gets them */
-    int is_moved;       /* by way of given and got; else they are the program's buffers */
-    struct scratch scratch;
-    struct rooms *rooms; /* if is_moved */
+    size_t item_bytes;              /* as the engine counts */
+    int is_packed;                  /* the engine gets bufs->send and recv, */
+    struct item_layout packed_type; /* with items of this type */
+    struct pack_bufs *bufs;
+    struct operand_bufs operands;
+    struct engine_blocks blocks;
 };
 
-/* What find_operation returns beside MPI_SUCCESS and the classes of errors: the library's, on all
- * ranks. */
-enum { LEFT = -1 };
+/* In place of an error class: the MPI library runs the call, on all ranks. */
+enum { REDUCE_IN_LIBRARY = -1 };
 
-static void note(struct combining *combining, int result)
+/* ---- Combining by functions of the program ---- */
+
+/* engine_operation.combine. The data is contiguous here; the function gets it with the type's gaps.
+ * MPI_Reduce_local(a, b) computes b = a OP b. */
+static void combine_short(void *context, void *into, const void *from, size_t bytes,
+                          int from_is_first)
 {
-    if (combining->exchange.result == MPI_SUCCESS)
-        combining->exchange.result = result;
+    struct reduce_ctx *ctx = context;
+    struct coll_call *call = ctx->call;
+    const struct item_layout *type = &ctx->of.type;
+    struct operand_bufs *operands = &ctx->operands;
+    MPI_Count items = (MPI_Count)(bytes / type->size);
+    struct typed_buf first = typed_buf_of_bytes(from_is_first ? from : into, bytes),
+                     second = typed_buf_of_bytes(from_is_first ? into : from, bytes),
+                     sum = {operands->sum, items, *type}, next = {operands->next, items, *type},
+                     result = typed_buf_of_bytes(into, bytes);
+    coll_set_error(call, typed_buf_copy(&next, &second));
+    if (type->layout)
+        coll_set_error(call, typed_buf_copy(&sum, &first));
+    coll_set_error(call,
+                   pmpi()->Reduce_local(type->layout ? operands->sum : first.addr, operands->next,
+                                        (int)items, call->recvbuf.datatype, call->op));
+    coll_set_error(call, typed_buf_copy(&result, &next));
 }
 
-/* ---- Functions of the program, on short data ---- */
-
-static void copy(struct combining *combining, const struct piece *to, const struct piece *from)
+/* Items of a rank's buffer. */
+static struct typed_buf items_at(const struct reduce_ctx *ctx, const void *data, const void *layout,
+                                 size_t offset, size_t bytes)
 {
-    note(combining, piece_copy(to, from));
+    size_t size = ctx->of.type.size;
+    const struct loop_nest *of = layout;
+    ptrdiff_t extent = of ? (ptrdiff_t)of->extent : (ptrdiff_t)size;
+    return (struct typed_buf){(char *)data + (ptrdiff_t)(offset / size) * extent,
+                              (MPI_Count)(bytes / size),
+                              {size, extent, of}};
 }
 
-/* A function computes in = from OP in. Operands are dense here; for the function they get the
- * type's gaps. */
-static void combine(void *context, void *into, const void *from, size_t bytes, int from_is_first)
+static void load_block(void *context, enum engine_operand operand, const void *data,
+                       const void *layout, size_t offset, size_t bytes)
 {
-    struct combining *combining = context;
-    const struct reduction *call = combining->call;
-    const struct shape *shape = &combining->shape;
-    struct scratch *scratch = &combining->scratch;
-    MPI_Count items = (MPI_Count)(bytes / shape->size);
-    struct piece first = piece_of_bytes(from_is_first ? from : into, bytes),
-                 second = piece_of_bytes(from_is_first ? into : from, bytes),
-                 sum = {scratch->sum, items, *shape}, next = {scratch->next, items, *shape},
-                 result = piece_of_bytes(into, bytes);
-    copy(combining, &next, &second);
-    if (shape->form)
-        copy(combining, &sum, &first);
-    note(combining, pmpi()->Reduce_local(shape->form ? scratch->sum : first.address, scratch->next,
-                                         (int)items, call->type, call->op));
-    copy(combining, &result, &next);
+    struct reduce_ctx *ctx = context;
+    const struct typed_buf from = items_at(ctx, data, layout, offset, bytes),
+                           to = {operand == ENGINE_SUM ? ctx->operands.sum : ctx->operands.next,
+                                 from.count, ctx->of.type};
+    coll_set_error(ctx->call, typed_buf_copy(&to, &from));
 }
 
-/* ---- Which way ---- */
-
-static int get_rooms(struct combining *combining)
+static void combine_block(void *context, size_t bytes)
 {
-    combining->rooms = communicator_rooms(combining->exchange.communicator);
-    return combining->rooms ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    struct reduce_ctx *ctx = context;
+    struct operand_bufs *operands = &ctx->operands;
+    size_t items = bytes / ctx->of.type.size;
+    if (ctx->of.loop) {
+        ctx->of.loop(operands->sum, operands->next, items);
+        return;
+    }
+    coll_set_error(ctx->call, pmpi()->Reduce_local(operands->sum, operands->next, (int)items,
+                                                   ctx->call->recvbuf.datatype, ctx->call->op));
+    char *sum = operands->next;
+    operands->next = operands->sum;
+    operands->sum = sum;
 }
 
-static int find_function(struct combining *combining, size_t count)
+static void store_block(void *context, void *data, const void *layout, size_t offset, size_t bytes)
 {
-    int commutes;
-    const struct reduction *call = combining->call;
-    const struct shape *shape = &combining->shape;
-    int result = shape_find(call->type, &combining->shape);
-    if (result == MPI_SUCCESS)
-        result = shape_check_committed(call->type);
-    if (result == MPI_SUCCESS && shape->size == 0)
-        return LEFT;
-    if (result == MPI_SUCCESS)
-        result = pmpi()->Op_commutative(call->op, &commutes);
-    if (result != MPI_SUCCESS)
-        return result;
-    combining->operation.loop = NULL;
-    combining->is_folded = count * shape->size > SHORT_MAX;
-    if (combining->is_folded)
-        return MPI_SUCCESS;
-    result = get_rooms(combining);
-    if (result == MPI_SUCCESS)
-        result =
-            scratch_new(&combining->scratch, combining->rooms, call->type, shape, count, count);
-    combining->is_moved = shape->form != NULL;
-    combining->moved = (struct shape){shape->size, (ptrdiff_t)shape->size, NULL};
-    combining->operation = (struct engine_operation){.combine = combine,
-                                                     .context = combining,
-                                                     .element = count * shape->size,
-                                                     .commutes = commutes};
-    return result;
+    struct reduce_ctx *ctx = context;
+    const struct typed_buf to = items_at(ctx, data, layout, offset, bytes),
+                           sum = {ctx->operands.sum, to.count, ctx->of.type};
+    coll_set_error(ctx->call, typed_buf_copy(&to, &sum));
 }
 
-/* Pairs may have gaps, which the loops want: short data is copied for the engine with them, since
- * those of the program's buffers are nobody's to read or write. */
-static int find_predefined(struct combining *combining, const struct predefined_type *basic,
-                           reduce_function *loop, size_t count)
-{
-    combining->is_moved = !predefined_type_is_dense(basic);
-    combining->is_folded = combining->is_moved && count * basic->extent > SHORT_MAX;
-    combining->shape.size = basic->size;
-    combining->shape.extent = (ptrdiff_t)basic->extent;
-    combining->shape.form = combining->is_moved ? &basic->layout->bytes : NULL;
-    combining->moved = combining->shape;
-    combining->operation =
-        (struct engine_operation){.loop = loop, .element = basic->extent, .commutes = 1};
-    return combining->is_moved && !combining->is_folded ? get_rooms(combining) : MPI_SUCCESS;
-}
+/* ---- The decision, and what the engine gets ---- */
 
-/* Of `count` items in all. MPI_SUCCESS: the layer combines them; LEFT, which depends on the number
- * of items alone; or the class of what is wrong with this rank's arguments. */
-static int find_operation(struct combining *combining, MPI_Count count)
+int reduce_operation_find(const struct coll_call *call, struct reduce_operation *operation)
 {
-    const struct reduction *call = combining->call;
-    if (count <= 0)
-        return count == 0 ? LEFT : MPI_ERR_COUNT;
+    MPI_Datatype datatype = call->recvbuf.datatype;
+    operation->loop = NULL;
+    operation->commutes = 1;
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
-    if (!reduce_op_is_predefined(call->op))
-        return find_function(combining, (size_t)count);
-    const struct predefined_type *basic =
-        call->type == MPI_DATATYPE_NULL ? NULL : predefined_type_of(call->type);
-    if (!basic || !reduce_is_supported(call->op, basic))
-        return MPI_ERR_OP;
-    reduce_function *loop = reduce_function_find(call->op, basic);
-    return loop ? find_predefined(combining, basic, loop, (size_t)count)
-                : find_function(combining, (size_t)count);
-}
-
-/* ---- What the engine gets in place of the program's buffers ---- */
-
-static const void *given(struct combining *combining, MPI_Count count)
-{
-    const struct reduction *call = combining->call;
-    const void *data = call->send == MPI_IN_PLACE ? call->receive : call->send;
-    if (!combining->is_moved)
-        return data;
-    const struct piece from = {(char *)data, count, combining->shape},
-                       to = {combining->rooms->given, count, combining->moved};
-    copy(combining, &to, &from);
-    return combining->rooms->given;
-}
-
-static void *got(struct combining *combining)
-{
-    return combining->is_moved ? combining->rooms->got : combining->call->receive;
-}
-
-/* `done`: of the engine. */
-static int put(struct combining *combining, MPI_Count count, int done)
-{
-    if (!combining->is_moved || done != MPI_SUCCESS)
-        return done;
-    const struct piece from = {combining->rooms->got, count, combining->moved},
-                       to = {combining->call->receive, count, combining->shape};
-    copy(combining, &to, &from);
-    return done;
-}
-
-static size_t bytes_of(const struct combining *combining, MPI_Count count)
-{
-    return (size_t)count * (size_t)combining->moved.extent;
-}
-
-/* ---- The calls ---- */
-
-static struct described described(const char *name, const struct reduction *call, int root)
-{
-    return (struct described){.name = name,
-                              .root = root,
-                              .count = call->count,
-                              .type = call->type,
-                              .op = call->op,
-                              .is_reduction = 1};
-}
-
-static int begin(struct combining *combining, const struct reduction *call,
-                 const struct described *what)
-{
-    combining->call = call;
-    combining->scratch.memory = NULL;
-    combining->is_folded = combining->is_moved = 0;
-    return exchange_begin(&combining->exchange, call->comm, what);
-}
-
-static int end(struct combining *combining, int done, int *result)
-{
-    note(combining, done);
-    scratch_free(&combining->scratch);
-    return exchange_end(&combining->exchange, combining->call->comm, result);
-}
-
-/* This rank's arguments are wrong. */
-static int fail(struct combining *combining, int error, int *result)
-{
-    exchange_fail(&combining->exchange, error);
-    return end(combining, MPI_SUCCESS, result);
-}
-
-static struct fold fold_of(const struct combining *combining)
-{
-    return (struct fold){combining->exchange.communicator, combining->call, combining->shape,
-                         combining->operation.loop};
-}
-
-int collective_barrier(MPI_Comm comm, int *result)
-{
-    struct exchange call;
-    const struct described what = {.name = "MPI_Barrier",
-                                   .root = ENGINE_EVERYBODY,
-                                   .count = -1,
-                                   .type = MPI_DATATYPE_NULL,
-                                   .op = MPI_OP_NULL};
-    if (!exchange_begin(&call, comm, &what))
-        return call.nodes && nodes_barrier(call.nodes, &call.result) &&
-               exchange_end(&call, comm, result);
-    if (call.result == MPI_SUCCESS)
-        call.result = engine_barrier(call.communicator->engine);
-    return exchange_end(&call, comm, result);
-}
-
-static int reduce(struct combining *combining, int root, int gets)
-{
-    const struct fold fold = fold_of(combining);
-    MPI_Count count = combining->call->count;
-    if (combining->is_folded)
-        return fold_reduce(&fold, root);
-    int done = engine_reduce(combining->exchange.communicator->engine, given(combining, count),
-                             gets ? got(combining) : NULL, bytes_of(combining, count),
-                             &combining->operation, root);
-    return gets ? put(combining, count, done) : done;
-}
-
-/* MPI_SUCCESS, an error of this rank, or LEFT: the operation is the library's, on all ranks. */
-static int check_arguments(struct combining *combining, MPI_Count items,
-                           const struct use_of_buffers *use)
-{
-    int found = find_operation(combining, items);
-    return found == MPI_SUCCESS
-               ? exchange_check_buffers(combining->call, use, combining->shape.form != NULL)
-               : found;
-}
-
-int collective_reduce(const struct reduction *call, int root, int *result)
-{
-    struct combining combining;
-    int done = MPI_SUCCESS;
-    const struct described what =
-        described(root == ENGINE_EVERYBODY ? "MPI_Allreduce" : "MPI_Reduce", call, root);
-    int is_ours = begin(&combining, call, &what);
-    struct exchange *exchange = &combining.exchange;
-    if (!is_ours)
-        return exchange->nodes && nodes_reduce(exchange->nodes, call, root, &exchange->result) &&
-               exchange_end(exchange, call->comm, result);
-    if (exchange->result == MPI_SUCCESS) {
-        const struct use_of_buffers use = exchange_use_of_reduce(root, exchange->rank);
-        int found = check_arguments(&combining, call->count, &use);
-        if (found == LEFT)
-            return 0;
-        if (found != MPI_SUCCESS)
-            return fail(&combining, found, result);
-        done = reduce(&combining, root, use.gets);
+    if (reduce_op_is_predefined(call->op)) {
+        const struct predefined_type *basic =
+            datatype == MPI_DATATYPE_NULL ? NULL : predefined_type_of(datatype);
+        if (!basic || !reduce_is_supported(call->op, basic))
+            return MPI_ERR_OP;
+        operation->loop = reduce_function_find(call->op, basic);
+        operation->type =
+            (struct item_layout){basic->size, (ptrdiff_t)basic->extent,
+                                 predefined_type_is_dense(basic) ? NULL : &basic->layout->bytes};
+        return MPI_SUCCESS;
     }
-    return end(&combining, done, result);
-}
-
-static int scan(struct combining *combining, int is_exclusive, int gets)
-{
-    const struct fold fold = fold_of(combining);
-    MPI_Count count = combining->call->count;
-    if (combining->is_folded)
-        return fold_scan(&fold, is_exclusive);
-    int done = engine_scan(combining->exchange.communicator->engine, given(combining, count),
-                           got(combining), bytes_of(combining, count), &combining->operation,
-                           is_exclusive);
-    return gets ? put(combining, count, done) : done;
-}
-
-int collective_scan(const struct reduction *call, int is_exclusive, int *result)
-{
-    struct combining combining;
-    struct exchange *exchange = &combining.exchange;
-    const struct described what =
-        described(is_exclusive ? "MPI_Exscan" : "MPI_Scan", call, ENGINE_EVERYBODY);
-    int done = MPI_SUCCESS;
-    if (!begin(&combining, call, &what))
-        return exchange->nodes &&
-               nodes_scan(exchange->nodes, call, is_exclusive, &exchange->result) &&
-               exchange_end(exchange, call->comm, result);
-    if (exchange->result == MPI_SUCCESS) {
-        /* Rank 0 gets nothing of MPI_Exscan, and need not have a buffer for it. */
-        int gets = !is_exclusive || exchange->rank > 0;
-        const struct use_of_buffers use = exchange_use_without_root(call, gets);
-        int found = check_arguments(&combining, call->count, &use);
-        if (found == LEFT)
-            return 0;
-        if (found != MPI_SUCCESS)
-            return fail(&combining, found, result);
-        done = scan(&combining, is_exclusive, gets);
-    }
-    return end(&combining, done, result);
-}
-
-/* In place the result lies in memory that the others read meanwhile. */
-static int scatter_in_place(struct combining *combining, size_t all, size_t begin, size_t end)
-{
-    void *receive = combining->call->receive, *out = malloc(end - begin + 1);
-    if (!out) {
-        exchange_fail(&combining->exchange, MPI_ERR_NO_MEM);
-        return MPI_ERR_NO_MEM;
-    }
-    int result = engine_reduce_scatter(combining->exchange.communicator->engine, receive, all, out,
-                                       begin, end, &combining->operation);
+    int result = item_layout_find(datatype, &operation->type);
     if (result == MPI_SUCCESS)
-        memcpy(receive, out, end - begin);
-    free(out);
-    return result;
+        result = type_check_committed(datatype);
+    return result == MPI_SUCCESS ? pmpi()->Op_commutative(call->op, &operation->commutes) : result;
 }
 
-static int reduce_scatter(struct combining *combining, MPI_Count all, MPI_Count first,
-                          MPI_Count mine)
+/* Long operands that the engine gets in blocks. */
+static int prepare_blocks(struct reduce_ctx *ctx, size_t count)
 {
-    const struct fold fold = fold_of(combining);
-    const struct reduction *call = combining->call;
-    size_t begin = bytes_of(combining, first), end = bytes_of(combining, first + mine);
-    if (combining->is_folded)
-        return fold_reduce_scatter(&fold, (size_t)all, (size_t)first, (size_t)mine);
-    if (!combining->is_moved && (call->send == MPI_IN_PLACE || call->send == call->receive))
-        return scatter_in_place(combining, bytes_of(combining, all), begin, end);
-    int done = engine_reduce_scatter(combining->exchange.communicator->engine,
-                                     given(combining, all), bytes_of(combining, all),
-                                     got(combining), begin, end, &combining->operation);
-    return put(combining, mine, done);
+    const struct item_layout *type = &ctx->of.type;
+    int result = operand_bufs_init(&ctx->operands, communicator_pack_bufs(ctx->call->communicator),
+                                   ctx->call->recvbuf.datatype, type, count, 1);
+    if (result != MPI_SUCCESS)
+        return result;
+    ctx->blocks = (struct engine_blocks){.max_bytes = ctx->operands.items * type->size,
+                                         .layout = type->layout,
+                                         .out_layout = type->layout,
+                                         .load = load_block,
+                                         .combine = combine_block,
+                                         .store = store_block};
+    ctx->operation.blocks = &ctx->blocks;
+    ctx->operation.context = ctx;
+    ctx->operation.element = ctx->item_bytes = type->size;
+    return MPI_SUCCESS;
 }
 
-int collective_reduce_scatter(const struct reduction *call, const struct places *places,
-                              int *result)
+static int prepare_function(struct reduce_ctx *ctx, size_t count)
 {
-    struct combining combining;
-    struct exchange *exchange = &combining.exchange;
-    struct described what = described(
-        places->vary ? "MPI_Reduce_scatter" : "MPI_Reduce_scatter_block", call, ENGINE_EVERYBODY);
-    what.count = places->count;
-    what.places = places->vary ? places : NULL;
-    int done = MPI_SUCCESS;
-    if (!begin(&combining, call, &what))
-        return 0;
-    if (exchange->result == MPI_SUCCESS) {
-        if (!places_are_valid(places, exchange->ranks))
-            return fail(&combining, MPI_ERR_COUNT, result);
-        MPI_Count before = 0, all = 0, mine = places_count(places, exchange->rank);
-        for (int i = 0; i < exchange->ranks; i++) {
-            before += i < exchange->rank ? places_count(places, i) : 0;
-            all += places_count(places, i);
-        }
-        const struct use_of_buffers use = exchange_use_without_root(call, mine != 0);
-        int found = check_arguments(&combining, all, &use);
-        if (found == LEFT)
-            return 0;
-        if (found != MPI_SUCCESS)
-            return fail(&combining, found, result);
-        done = reduce_scatter(&combining, all, before, mine);
+    const struct item_layout *type = &ctx->of.type;
+    if (type->size == 0)
+        return REDUCE_IN_LIBRARY;
+    if (count * type->size > PACKED_MAX_BYTES)
+        return prepare_blocks(ctx, count);
+    ctx->bufs = communicator_pack_bufs(ctx->call->communicator);
+    if (!ctx->bufs)
+        return MPI_ERR_NO_MEM;
+    ctx->operation.combine = combine_short;
+    ctx->operation.context = ctx;
+    ctx->operation.element = count * type->size;
+    ctx->item_bytes = type->size;
+    ctx->is_packed = type->layout != NULL;
+    ctx->packed_type = (struct item_layout){type->size, (ptrdiff_t)type->size, NULL};
+    return operand_bufs_init(&ctx->operands, ctx->bufs, ctx->call->recvbuf.datatype, type, count,
+                             count);
+}
+
+/* For `count` items in all. MPI_SUCCESS; REDUCE_IN_LIBRARY, which depends on the number of items
+ * and their size alone; or the class of this rank's error. */
+static int prepare(struct reduce_ctx *ctx, struct coll_call *call, MPI_Count count,
+                   const struct reduce_rules *rules)
+{
+    ctx->call = call;
+    ctx->operands.memory = NULL; /* the context is large: only what is read is initialised */
+    if (count <= 0)
+        return count == 0 ? REDUCE_IN_LIBRARY : MPI_ERR_COUNT;
+    int result = reduce_operation_find(call, &ctx->of);
+    if (result != MPI_SUCCESS)
+        return result;
+    const struct item_layout *type = &ctx->of.type;
+    ctx->is_packed = 0;
+    ctx->item_bytes = (size_t)type->extent;
+    ctx->operation = (struct engine_operation){
+        .loop = ctx->of.loop, .element = ctx->item_bytes, .commutes = ctx->of.commutes};
+    if (!ctx->of.loop)
+        result = prepare_function(ctx, (size_t)count);
+    else if (type->layout && (size_t)count * ctx->item_bytes > PACKED_MAX_BYTES)
+        result = prepare_blocks(ctx, (size_t)count);
+    else if (type->layout) { /* the loop wants the gaps, but in memory of the layer's */
+        ctx->is_packed = 1;
+        ctx->packed_type = *type;
+        ctx->bufs = communicator_pack_bufs(call->communicator);
+        result = ctx->bufs ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
-    return end(&combining, done, result);
+    return result == MPI_SUCCESS ? reduce_check_bufs(call, rules, type->layout != NULL) : result;
+}
+
+static const void *engine_in(struct reduce_ctx *ctx, MPI_Count count)
+{
+    struct coll_call *call = ctx->call;
+    void *data = call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr;
+    if (!ctx->is_packed)
+        return data;
+    const struct typed_buf from = {data, count, ctx->of.type},
+                           to = {ctx->bufs->send, count, ctx->packed_type};
+    coll_set_error(call, typed_buf_copy(&to, &from));
+    return ctx->bufs->send;
+}
+
+static void *engine_out(struct reduce_ctx *ctx)
+{
+    return ctx->is_packed ? ctx->bufs->recv : ctx->call->recvbuf.addr;
+}
+
+/* Takes the engine's result, of `count` items. */
+static void finish_reduce(struct reduce_ctx *ctx, MPI_Count count, int result)
+{
+    coll_set_error(ctx->call, result);
+    if (!ctx->is_packed || result != MPI_SUCCESS)
+        return;
+    const struct typed_buf from = {ctx->bufs->recv, count, ctx->packed_type},
+                           to = {ctx->call->recvbuf.addr, count, ctx->of.type};
+    coll_set_error(ctx->call, typed_buf_copy(&to, &from));
+}
+
+/* ---- The operations ---- */
+
+/* 0: the MPI library runs the call. */
+static int reduce(struct coll_call *call)
+{
+    struct reduce_ctx ctx;
+    MPI_Count count = call->recvbuf.count;
+    const struct reduce_rules rules = reduce_rules_of(call);
+    int error = prepare(&ctx, call, count, &rules);
+    if (error == MPI_SUCCESS) {
+        int result = engine_reduce(call->communicator->engine, engine_in(&ctx, count),
+                                   rules.receives ? engine_out(&ctx) : NULL,
+                                   (size_t)count * ctx.item_bytes, &ctx.operation, call->root);
+        if (rules.receives)
+            finish_reduce(&ctx, count, result);
+        else
+            coll_set_error(call, result);
+    } else if (error != REDUCE_IN_LIBRARY)
+        coll_fail(call, error);
+    operand_bufs_free(&ctx.operands);
+    return error != REDUCE_IN_LIBRARY;
+}
+
+int coll_reduce(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_reduce(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        if (!reduce(call))
+            return 0;
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}
+
+static int scan(struct coll_call *call)
+{
+    struct reduce_ctx ctx;
+    MPI_Count count = call->recvbuf.count;
+    int is_exclusive = call->operation == COLL_EXSCAN;
+    const struct reduce_rules rules = reduce_rules_of(call);
+    int error = prepare(&ctx, call, count, &rules);
+    if (error == MPI_SUCCESS) {
+        int result =
+            engine_scan(call->communicator->engine, engine_in(&ctx, count), engine_out(&ctx),
+                        (size_t)count * ctx.item_bytes, &ctx.operation, is_exclusive);
+        if (is_exclusive && call->rank == 0)
+            coll_set_error(call, result);
+        else
+            finish_reduce(&ctx, count, result);
+    } else if (error != REDUCE_IN_LIBRARY)
+        coll_fail(call, error);
+    operand_bufs_free(&ctx.operands);
+    return error != REDUCE_IN_LIBRARY;
+}
+
+int coll_scan(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_scan(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        if (!scan(call))
+            return 0;
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}
+
+/* Rank i receives items first to first + count - 1 of `all`. */
+static void run_reduce_scatter(struct reduce_ctx *ctx, MPI_Count all, MPI_Count first,
+                               MPI_Count count)
+{
+    struct coll_call *call = ctx->call;
+    void *recvbuf = call->recvbuf.addr, *out = engine_out(ctx);
+    size_t begin = (size_t)first * ctx->item_bytes, bytes = (size_t)count * ctx->item_bytes;
+    /* The others read recvbuf while this rank writes its result. */
+    int in_place =
+        !ctx->is_packed && (call->sendbuf.addr == MPI_IN_PLACE || call->sendbuf.addr == recvbuf);
+    if (in_place) {
+        ctx->blocks.out_layout = NULL;
+        out = malloc(bytes + 1);
+        if (!out) {
+            coll_fail(call, MPI_ERR_NO_MEM);
+            return;
+        }
+    }
+    int result = engine_reduce_scatter(call->communicator->engine, engine_in(ctx, all),
+                                       (size_t)all * ctx->item_bytes, out, begin, begin + bytes,
+                                       &ctx->operation);
+    finish_reduce(ctx, count, result);
+    if (in_place && result == MPI_SUCCESS) {
+        const struct typed_buf from = typed_buf_of_bytes(out, bytes),
+                               to = {recvbuf, count, ctx->of.type};
+        coll_set_error(call, typed_buf_copy(&to, &from));
+    }
+    if (in_place)
+        free(out);
+}
+
+static int reduce_scatter(struct coll_call *call)
+{
+    struct reduce_ctx ctx;
+    const struct coll_buf *recvbuf = &call->recvbuf;
+    MPI_Count first = 0, all = 0;
+    if (!buf_counts_are_valid(recvbuf, call->size)) {
+        coll_fail(call, MPI_ERR_COUNT);
+        return 1;
+    }
+    for (int i = 0; i < call->size; i++) {
+        first += i < call->rank ? buf_count(recvbuf, i) : 0;
+        all += buf_count(recvbuf, i);
+    }
+    const struct reduce_rules rules = reduce_rules_of(call);
+    int error = prepare(&ctx, call, all, &rules);
+    if (error == MPI_SUCCESS)
+        run_reduce_scatter(&ctx, all, first, buf_count(recvbuf, call->rank));
+    else if (error != REDUCE_IN_LIBRARY)
+        coll_fail(call, error);
+    operand_bufs_free(&ctx.operands);
+    return error != REDUCE_IN_LIBRARY;
+}
+
+int coll_reduce_scatter(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+    case COLL_NODES: /* best for the MPI library: every rank needs data of all nodes */
+        return 0;
+    case COLL_SPACE:
+        if (!reduce_scatter(call))
+            return 0;
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
 }

@@ -214,13 +214,13 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     find_overlaps(storage, group, all);
     if (storage->overlaps)
         warn_of_overlap(storage, group, all, call);
-    struct storage_claim *mine = &all[storage->rank];
-    storage->own.layout.file_offset = mine->offset;
-    storage->own.layout.storage_length = mine->length;
-    result = lock_rest(storage, group, all, 0, mine->offset, mine->offset + mine->length, error);
+    struct storage_claim *claim = &all[storage->rank];
+    storage->own.layout.file_offset = claim->offset;
+    storage->own.layout.storage_length = claim->length;
+    result = lock_rest(storage, group, all, 0, claim->offset, claim->offset + claim->length, error);
     if (result == 0)
         result =
-            storage_file_reserve(file, (struct storage_range){mine->offset, mine->length}, error);
+            storage_file_reserve(file, (struct storage_range){claim->offset, claim->length}, error);
     return result == 0 ? map_own(storage, group, all, error) : result;
 }
 

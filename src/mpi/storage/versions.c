@@ -164,26 +164,26 @@ static int find_versioned_ranks(struct storage_window *storage, struct agreement
         split = pmpi()->Comm_rank(comm, &rank);
     if (split == MPI_SUCCESS && !has_none)
         split = pmpi()->Comm_size(comm, &count);
-    int mine = split == MPI_SUCCESS ? 0 : -EIO;
+    int local_result = split == MPI_SUCCESS ? 0 : -EIO;
     if (comm != MPI_COMM_NULL) {
         if (agreement_comm_init(*ranks, storage->group, rank, count) < 0)
-            mine = storage_fail(error, -ENOMEM, "out of memory");
+            local_result = storage_fail(error, -ENOMEM, "out of memory");
         (*ranks)->comm = comm; /* inherits the error handler, MPI_ERRORS_RETURN */
     }
-    int result = allreduce_min(&storage->all_ranks, mine, &all);
+    int result = allreduce_min(&storage->all_ranks, local_result, &all);
     return result == 0 ? (int)all : result;
 }
 
 /* All ranks get the result and the newest version of the ranks that have versions. */
-static int share_newest_version(struct storage_window *storage, int mine)
+static int share_newest_version(struct storage_window *storage, int result_here)
 {
     int64_t newest = INT64_MAX;
     if (storage->versions)
         storage->newest_version = versions_newest(storage->versions);
     if (!storage->has_memory_ranks)
-        return mine;
-    if (mine < 0 || storage->hints.is_storage)
-        newest = mine < 0 ? mine : (int64_t)storage->newest_version;
+        return result_here;
+    if (result_here < 0 || storage->hints.is_storage)
+        newest = result_here < 0 ? result_here : (int64_t)storage->newest_version;
     int result = allreduce_min(&storage->all_ranks, newest, &newest);
     if (result < 0 || newest < 0)
         return result < 0 ? result : (int)newest;

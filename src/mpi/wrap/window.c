@@ -276,17 +276,17 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
 
 /* ---- Synchronisation ---- */
 
-/* Defines MPI_NAME, which evaluates `ours` on a window whose memory all ranks share. Otherwise it
- * calls MPI's function; on a window that spans nodes it evaluates `before` first and, if that call
- * succeeded, `after`. */
-#define SYNC_INTRA_NODE(name, parameters, arguments, ours, before, after)                          \
+/* Defines MPI_NAME, which evaluates `layer_call` on a window whose memory all ranks share.
+ * Otherwise it calls MPI's function; on a window that spans nodes it evaluates `before` first and,
+ * if that call succeeded, `after`. */
+#define SYNC_INTRA_NODE(name, parameters, arguments, layer_call, before, after)                    \
     WRAP(name)                                                                                     \
     int MPI_##name parameters                                                                      \
     {                                                                                              \
         struct window *window = window_find(win);                                                  \
         struct intra_node *node = window ? window->intra_node : NULL;                              \
         if (window && window->rma_shared)                                                          \
-            return window_result(window, ours);                                                    \
+            return window_result(window, layer_call);                                              \
         if (node)                                                                                  \
             before;                                                                                \
         int result = pmpi()->name arguments;                                                       \
@@ -296,8 +296,8 @@ int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp
     }
 #define NO_STEP (void)node
 #define FENCE   atomic_thread_fence(memory_order_seq_cst)
-#define SYNC(name, parameters, arguments, ours)                                                    \
-    SYNC_INTRA_NODE(name, parameters, arguments, ours, FENCE, NO_STEP)
+#define SYNC(name, parameters, arguments, layer_call)                                              \
+    SYNC_INTRA_NODE(name, parameters, arguments, layer_call, FENCE, NO_STEP)
 
 SYNC_INTRA_NODE(Win_lock, (int type, int rank, int assertion, MPI_Win win),
                 (type, rank, assertion, win), win_lock(window, type, rank, assertion), NO_STEP,

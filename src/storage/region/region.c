@@ -64,24 +64,24 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     if (length == 0)
         return 0;
     size_t whole = (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
-    void *place = at                           ? (char *)at - inside
-                  : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
-                                               : NULL;
+    void *address = at                           ? (char *)at - inside
+                    : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
+                                                 : NULL;
     /* The mapping must be at an address of this task's own, which MAP_SHARED alone does not
      * guarantee: after an I/O error a page is mapped over. */
-    void *mapping =
-        mmap(place, whole, PROT_READ | PROT_WRITE, MAP_SHARED_VALIDATE | (place ? MAP_FIXED : 0),
-             region->file.fd, (off_t)(file_offset - inside));
+    void *mapping = mmap(address, whole, PROT_READ | PROT_WRITE,
+                         MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), region->file.fd,
+                         (off_t)(file_offset - inside));
     if (mapping == MAP_FAILED) {
         int result = -errno;
-        if (place && !at)
-            munmap(place, whole);
+        if (address && !at)
+            munmap(address, whole);
         return mapping_failed(region, length, result, error);
     }
     advise(mapping, whole, style);
     region->mapping = mapping;
     region->mapping_length = whole;
-    region->is_placed = at != NULL;
+    region->in_reservation = at != NULL;
     region->base = (char *)mapping + inside;
     region->style = style;
     if (style & (STORAGE_READ_ONCE | STORAGE_WRITE_ONCE))
@@ -114,7 +114,7 @@ void storage_region_unmap(struct storage_region *region)
     storage_region_untrack(region);
     storage_direct_free(region->direct);
     region->direct = NULL;
-    if (region->is_placed)
+    if (region->in_reservation)
         /* If it fails, the range stays mapped, which is harmless. */
         (void)mmap(region->mapping, region->mapping_length, PROT_NONE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -32,7 +32,7 @@ struct storage_region {
     size_t length;        /* bytes; 0: nothing is mapped */
     void *mapping;        /* whole pages around it */
     size_t mapping_length;
-    int is_placed;                           /* inside a reservation of the caller */
+    int in_reservation;                      /* inside a reservation of the caller */
     int is_view;                             /* of a mapping with another owner */
     unsigned style;                          /* enum storage_style */
     struct storage_direct *direct;           /* for styles that use direct I/O; or NULL */

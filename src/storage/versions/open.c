@@ -140,20 +140,20 @@ static int check_all_ranks(const struct versions *versions, const struct version
                            struct version_choice *choice, int *is_complete, int *fits_all)
 {
     const struct versions_group *group = &versions->group;
-    struct version_choice mine = *choice;
+    struct version_choice agreed = *choice;
     int64_t all = 0, unmarked = 0, fitting = 0;
-    int result = group->broadcast(group->context, &mine, sizeof(mine));
-    int here = mine.record.version && has_version(versions, slots, &mine.record);
+    int result = group->broadcast(group->context, &agreed, sizeof(agreed));
+    int is_present = agreed.record.version && has_version(versions, slots, &agreed.record);
     if (result == 0)
-        result = group->min(group->context, here, &all);
+        result = group->min(group->context, is_present, &all);
     if (result == 0)
-        result = group->min(group->context, -has_mark(slots, &mine.record), &unmarked);
+        result = group->min(group->context, -has_mark(slots, &agreed.record), &unmarked);
     if (result == 0)
-        result = group->min(group->context, here && can_restore(versions, slots, &mine.record),
-                            &fitting);
+        result = group->min(group->context,
+                            is_present && can_restore(versions, slots, &agreed.record), &fitting);
     *is_complete = all && unmarked < 0;
     *fits_all = fitting != 0;
-    *choice = mine;
+    *choice = agreed;
     return result;
 }
 

@@ -17,10 +17,8 @@ struct versions_group {
     uint32_t rank, ranks;
     /* Sends rank 0's bytes to all. */
     int (*broadcast)(void *context, void *data, size_t size);
-    /* The minimum of all ranks' values. Writes of any rank before the call are visible to all after
-     * it.
-     */
-    int (*min)(void *context, int64_t mine, int64_t *min);
+    /* The minimum of all ranks' values. All ranks see the writes of any rank before the call. */
+    int (*min)(void *context, int64_t value, int64_t *min);
 };
 
 /* One rank's part of the window. */

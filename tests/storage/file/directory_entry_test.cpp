@@ -1,4 +1,5 @@
-// tests/storage/file/directory_entry_test.cpp: what other users may have put where a window's files are.
+// tests/storage/file/directory_entry_test.cpp: what other users may have put where a window's files
+// are.
 #include <climits>
 #include <cstring>
 #include <fstream>

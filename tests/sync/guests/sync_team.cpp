@@ -49,9 +49,7 @@ static int check_team(int rounds)
 {
     auto team = make();
     int wrong = wrong_rounds<os::barrier<>>(team, rounds) +
-                wrong_rounds<os::barrier<os::sequential, os::futex>>(team, rounds) +
-                wrong_rounds<os::simple_barrier<>>(team, rounds) +
-                wrong_rounds<os::tree_barrier<os::release_acquire, os::spin_yield>>(team, rounds);
+                wrong_rounds<os::barrier<os::futex>>(team, rounds);
     if (team.direct()) { // follow a pointer into private memory
         long mine = 100 + team.rank();
         auto pointers = team.exchange(&mine);

@@ -4,17 +4,17 @@
  *     d2801bc8        mov x8, #222          (or w8)
  *     ...
  *     d4000001        svc #0
- * The call becomes a branch to a trampoline; no other instruction is touched, and a branch that
- * leads to it is of no matter. What number is in x8 when it is reached the trampoline sees for
- * itself (trampoline.S): the search decides only which calls are worth a trampoline.
+ * The call becomes a branch to a trampoline. No other instruction changes, so branches to the call
+ * are harmless. The trampoline reads the number in x8 when it runs (trampoline.S): the search only
+ * decides which calls get a trampoline.
  *
- * Instructions have four bytes and are aligned, so where they begin is known. Data between
- * functions may look like one: of that nothing is executed. */
+ * Instructions have four bytes and are aligned. Data between functions may look like a call, but is
+ * never executed. */
 #include "arch/code/patch.h"
 
 enum { LOOK_BACK = 24 }; /* instructions between the number and the call */
 
-/* What does not go on to the next instruction: b, br, blr, ret, bl. Behind a call x8 is another. */
+/* Instructions that do not continue at the next one: b, br, blr, ret, bl. A call changes x8. */
 static int ends_run(uint32_t word)
 {
     return (word & 0x7c000000u) == 0x14000000u || (word & 0xfe000000u) == 0xd6000000u;

@@ -22,22 +22,23 @@ enum {
 /* A patch site of a system call: the instruction itself, `length` bytes. */
 struct arch_patch_site {
     long nr;
-    unsigned char length, displaced; /* of no use here: nothing is moved */
+    unsigned char length, displaced; /* displaced: unused, nothing is moved */
 };
 
 /* A place in code that is to be replaced as a whole. */
 struct arch_span {
     uint32_t at;
-    unsigned char length; /* 0: struck out */
-    unsigned char
-        displaced; /* by arch_reject_unsafe: 16 or 17, the register that is not needed behind it */
+    unsigned char length;    /* 0: rejected */
+    unsigned char displaced; /* by arch_reject_unsafe: 16 or 17, the register that the code behind
+                                it does not need */
 };
 
 /* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
  * none. It may be patched unless arch_reject_unsafe() refuses it. */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
-/* Strikes out those behind which the code may need both x16 and x17: there is no way back then. */
+/* Rejects those behind which the code may need both x16 and x17: the trampoline could not return.
+ */
 void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
                         unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of

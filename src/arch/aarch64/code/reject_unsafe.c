@@ -1,16 +1,16 @@
 /* src/arch/aarch64/code/reject_unsafe.c: by which register a patch site can be resumed.
  *
- * A system call leaves all registers but x0 as they are, and compilers rely on it. Back from a
- * trampoline leads only a jump by a register: one that the code does not need any more. By the
- * calling convention x16 and x17 are lost in every call and return, since the linker may put code
- * of its own in between. So one of them is free if no path from the patch site to a call, a return
- * or the like mentions it. Whatever has its number in one of the four places where instructions
- * name registers counts as a mention, even if it is part of a constant there.
+ * A system call preserves all registers except x0, and compilers rely on it. A trampoline can
+ * return only by a jump to a register, so it needs one whose value the code does not use any more.
+ * By the calling convention x16 and x17 are lost in every call and return, because the linker may
+ * insert code there. One of the two is free if no path from the patch site to a call, a return or
+ * the like mentions it. An instruction mentions a register if its number is in one of the four
+ * fields that name registers, even if the field is part of a constant.
  *
- * Compilers take these two last of all, so paths are short, and nearly all patch sites pass. */
+ * Compilers use these two last, so paths are short, and nearly all patch sites pass. */
 #include "arch/code/patch.h"
 
-enum { MOST_STEPS = 256, MOST_BRANCHES = 24 };
+enum { STEPS_MAX = 256, BRANCHES_MAX = 24 };
 
 enum { FREE_16 = 1, FREE_17 = 2 };
 
@@ -57,7 +57,7 @@ static int is_branch(uint32_t word, int64_t *distance)
     return is_test || (word & 0x7e000000u) == 0x34000000u || (word & 0xff000000u) == 0x54000000u;
 }
 
-/* The rest of what goes elsewhere: by a register, perhaps by a table of this function's own. */
+/* Other jumps by a register, perhaps through a table of this function. */
 static int is_indirect(uint32_t word)
 {
     return (word & 0xfe000000u) == 0xd6000000u;
@@ -70,9 +70,9 @@ static int is_end(uint32_t word)
            (word & 0xffff0000u) == INSTRUCTION_UNDEFINED;
 }
 
-/* Paths that are still to be followed, and those that were: each branch is taken once. */
+/* The paths already followed and those still to follow: each branch is followed once. */
 struct paths {
-    size_t starts[MOST_BRANCHES];
+    size_t starts[BRANCHES_MAX];
     unsigned count, next;
 };
 
@@ -82,19 +82,19 @@ static int add_path(struct paths *paths, size_t start)
     for (unsigned i = 0; i < paths->count; i++)
         if (paths->starts[i] == start)
             return 0;
-    if (paths->count == MOST_BRANCHES)
+    if (paths->count == BRANCHES_MAX)
         return -1;
     paths->starts[paths->count++] = start;
     return 0;
 }
 
-/* Follows one path to its end. Which registers are free on it, of `is_free`. */
+/* Follows one path to its end. Returns which of the registers in `is_free` are free on it. */
 static unsigned follow(const unsigned char *code, size_t size, size_t at, struct paths *paths,
                        unsigned *steps, unsigned is_free)
 {
     for (;; at += 4) {
         int64_t distance;
-        if (at + 4 > size || at > size || ++*steps > MOST_STEPS)
+        if (at + 4 > size || at > size || ++*steps > STEPS_MAX)
             return 0;
         uint32_t word = instruction_at(code + at);
         if (is_call(word) || is_return(word))

@@ -6,7 +6,7 @@
 #include "arch/code/decode.h"
 
 /* clang-format off */
-/* What follows an opcode, sixteen opcodes a line:
+/* The bytes that follow an opcode, sixteen opcodes a line:
  *   .  nothing                            M  ModRM
  *   b  an immediate of one byte           B  ModRM and that
  *   z  of four bytes (two behind 66)      Z  ModRM and that
@@ -196,7 +196,7 @@ static unsigned immediate_bytes(const struct decoder *d, char form, unsigned gro
         return d->wide ? 8 : word;
     case 'o':
         return d->short_address ? 4 : 8;
-    case 'J': /* 66 is ignored, or the instruction is of no use in 64-bit mode */
+    case 'J': /* 66 is ignored, or the instruction is useless in 64-bit mode */
         return 4;
     case 'g':
         return group < 2;

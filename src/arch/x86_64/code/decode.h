@@ -15,7 +15,7 @@ struct arch_instruction {
 };
 
 /* Decodes the instruction at code[0, available): 0, or -1 if it is none or incomplete. Knows
- * lengths, not meanings: some bytes that the CPU refuses are taken for instructions, too. */
+ * lengths, not meanings: it accepts some bytes that the CPU refuses. */
 int arch_decode(const unsigned char *code, size_t available, struct arch_instruction *instruction);
 
 /* ---- Search for bytes, eight at a time ----

@@ -28,7 +28,7 @@ struct arch_patch_site {
 /* A place in code that is to be replaced as a whole. */
 struct arch_span {
     uint32_t at;
-    unsigned char length;    /* 0: struck out */
+    unsigned char length;    /* 0: rejected */
     unsigned char displaced; /* of a system call; stays as it is */
 };
 
@@ -36,8 +36,8 @@ struct arch_span {
  * none. It may be patched unless arch_reject_unsafe() refuses it. */
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
-/* Strikes out those that do not certainly begin with an instruction, or into whose middle a branch
- * of the code may lead. */
+/* Rejects those that may not begin with an instruction, or into whose middle a branch of the code
+ * may lead. */
 void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
                         unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of

@@ -1,12 +1,12 @@
-/* src/arch/x86_64/code/reject_unsafe.c: which places in code may be replaced as a whole.
+/* src/arch/x86_64/code/reject_unsafe.c: which spans of code may be replaced as a whole.
  *
  * A pattern found byte by byte may begin inside a longer instruction, and a branch may lead into
- * its middle: compilers share one system call instruction between two numbers. Both are told from
- * where instructions begin, which nothing here says: symbols and .eh_frame may be missing, and are
- * not mapped when ld.so has only just mapped the code. But any 15 successive bytes of code include
- * the begin of an instruction, so decoding from all of them at once meets every real one, and
- * decoding from a wrong start falls into step after a few instructions. `starts` below is therefore
- * a superset of the real starts, and after a run-up hardly more.
+ * its middle: compilers share one system call instruction between two numbers. Both follow from
+ * where instructions begin, which is unknown: symbols and .eh_frame may be missing, and are not
+ * mapped yet when ld.so has just mapped the code. But an instruction begins in any 15 successive
+ * bytes of code, so decoding from all of them finds every real one, and decoding from a wrong start
+ * synchronises after a few instructions. `starts` below is therefore a superset of the real starts,
+ * and hardly larger after a run-up.
  *
  * - A place is kept only if all of these decodings agree that an instruction begins there.
  * - A short branch reaches 128 bytes: those are found from the starts around the place.

@@ -1,0 +1,69 @@
+/* src/mpi/collectives/barrier_bcast.c: MPI_Barrier and MPI_Bcast. */
+#include "mpi/collectives/coll_call.h"
+#include "mpi/collectives/nodes.h"
+
+int coll_barrier(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        nodes_barrier(call);
+        break;
+    case COLL_SPACE:
+        call->error = engine_barrier(call->communicator->engine);
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}
+
+static void receive(void *context, int source, const struct engine_part *part)
+{
+    const struct recv_ctx *recv = context;
+    coll_receive_bcast(recv->call, recv->buf, source, part);
+}
+
+/* Ranks pass on the data in the form in which they received it, so each of them packs a short
+ * derived type. */
+static void broadcast(struct coll_call *call)
+{
+    struct typed_buf buf;
+    int is_root = call->root == call->rank;
+    int error = buf_check(&call->recvbuf, call->recvbuf.count ? BUF_SENT : BUF_EMPTY_BCAST, &buf);
+    if (error != MPI_SUCCESS) {
+        coll_fail(call, error);
+        return;
+    }
+    size_t bytes = typed_buf_bytes(&buf);
+    char *packed = coll_pack_buf(call, buf.type.layout != NULL, bytes);
+    struct typed_buf packed_buf = typed_buf_of_bytes(packed, bytes);
+    if (packed && is_root)
+        call->error = typed_buf_pack(&buf, packed);
+    struct recv_ctx recv = {call, packed ? &packed_buf : &buf};
+    struct engine_part part = typed_buf_part(recv.buf);
+    const struct engine_offer offer = {.base = part.data, .bytes = bytes, .layout = part.layout};
+    coll_set_error(
+        call, engine_broadcast(call->communicator->engine, call->root, &offer, receive, &recv));
+    if (packed && !is_root && call->error == MPI_SUCCESS)
+        call->error = typed_buf_receive(&buf, &part);
+}
+
+int coll_bcast(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_bcast(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        broadcast(call);
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}

@@ -1,0 +1,131 @@
+/* src/mpi/collectives/gather_scatter.c: MPI_Gather, MPI_Gatherv, MPI_Allgather, MPI_Allgatherv,
+ * MPI_Scatter, MPI_Scatterv.
+ *
+ * Each rank that sends publishes where its data is and in which layout; each rank that receives
+ * reads it there, whatever type it receives it as. */
+#include "mpi/collectives/coll_call.h"
+#include "mpi/collectives/nodes.h"
+
+/* ---- Gather ---- */
+
+/* Checks this rank's arguments; sets the block that it sends and, if it receives, recv->type. */
+static int check_gather(struct coll_call *call, struct typed_buf *sendblock,
+                        struct recv_each_ctx *recv)
+{
+    int receives = coll_receives(call);
+    int error = receives ? buf_check_blocks(&call->recvbuf, call->size, BUF_RECEIVED, &recv->type)
+                         : MPI_SUCCESS;
+    if (error != MPI_SUCCESS)
+        return error;
+    if (call->sendbuf.addr == MPI_IN_PLACE)
+        return receives ? buf_block(&call->recvbuf, &recv->type, call->rank, sendblock)
+                        : coll_in_place_error();
+    if (receives && buf_is_own_block(call, &call->sendbuf, &call->recvbuf, &recv->type))
+        return MPI_ERR_BUFFER;
+    return buf_check(&call->sendbuf, BUF_SENT, sendblock);
+}
+
+static void gather(struct coll_call *call)
+{
+    struct typed_buf sendblock;
+    struct recv_each_ctx recv = {call, &call->recvbuf, {0}};
+    int error = check_gather(call, &sendblock, &recv);
+    if (error != MPI_SUCCESS) {
+        coll_fail(call, error);
+        return;
+    }
+    const struct engine_part own = typed_buf_part(&sendblock);
+    struct engine_offer offer = {.base = own.data, .bytes = own.bytes, .layout = own.layout};
+    char *packed = coll_pack_buf(call, own.layout != NULL, own.bytes);
+    if (packed && typed_buf_pack(&sendblock, packed) == MPI_SUCCESS)
+        offer = (struct engine_offer){.base = packed, .bytes = own.bytes};
+    if (coll_receives(call) && call->sendbuf.addr != MPI_IN_PLACE)
+        call->own_part = &own;
+    coll_exchange(call, ENGINE_GATHER, ENGINE_ALL_RANKS, call->root,
+                  call->root == call->rank ? NULL : &offer, recv_each, &recv);
+    call->own_part = NULL;
+}
+
+int coll_gather(struct coll_call *call, int *result)
+{
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_gather(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        gather(call);
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}
+
+/* ---- Scatter ---- */
+
+/* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
+static int scatter_from_root(struct coll_call *call)
+{
+    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    struct item_layout type;
+    struct send_ctx send;
+    struct typed_buf own = {0}, recvblock = {0};
+    int in_place = recvbuf->addr == MPI_IN_PLACE;
+    enum buf_use use = coll_has_counts(call->operation) ? BUF_SENT : BUF_RECEIVED;
+    int error = buf_check_blocks(sendbuf, call->size, use, &type);
+    if (error == MPI_SUCCESS && buf_is_own_block(call, recvbuf, sendbuf, &type))
+        error = MPI_ERR_BUFFER;
+    if (error == MPI_SUCCESS && !in_place)
+        error = buf_check(recvbuf, BUF_RECEIVED, &recvblock);
+    if (error == MPI_SUCCESS && !in_place)
+        error = buf_block(sendbuf, &type, call->rank, &own);
+    if (error == MPI_SUCCESS)
+        error = send_begin(call, sendbuf, &type, 0, &send);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct recv_ctx recv = {call, &recvblock};
+    const struct engine_part own_part = typed_buf_part(&own);
+    call->own_part = in_place ? NULL : &own_part;
+    coll_exchange(call, ENGINE_SCATTER, call->root, ENGINE_ALL_RANKS, &send.offer, recv_into,
+                  &recv);
+    call->own_part = NULL;
+    send_end(&send);
+    return MPI_SUCCESS;
+}
+
+static int scatter_receive(struct coll_call *call)
+{
+    struct typed_buf recvblock;
+    int error = call->recvbuf.addr == MPI_IN_PLACE
+                    ? coll_in_place_error()
+                    : buf_check(&call->recvbuf, BUF_RECEIVED, &recvblock);
+    if (error != MPI_SUCCESS)
+        return error;
+    struct recv_ctx recv = {call, &recvblock};
+    coll_exchange(call, ENGINE_SCATTER, call->root, ENGINE_ALL_RANKS, NULL, recv_into, &recv);
+    return MPI_SUCCESS;
+}
+
+int coll_scatter(struct coll_call *call, int *result)
+{
+    int error = MPI_SUCCESS;
+    switch (coll_begin(call)) {
+    case COLL_LIBRARY:
+        return 0;
+    case COLL_NODES:
+        if (!nodes_scatter(call))
+            return 0;
+        break;
+    case COLL_SPACE:
+        error = call->root == call->rank ? scatter_from_root(call) : scatter_receive(call);
+        if (error != MPI_SUCCESS)
+            coll_fail(call, error);
+        break;
+    case COLL_FINISHED:
+        break;
+    }
+    return coll_end(call, result);
+}

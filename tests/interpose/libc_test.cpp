@@ -1,0 +1,64 @@
+// tests/interpose/libc_test.cpp: programs with other libcs, with none to load, and of other
+// languages.
+#include <algorithm>
+
+#include "fixture.hpp"
+
+using namespace fixture;
+
+// The program plain.c.
+using libc = BuildsTest;
+
+TEST_P(libc, starts_and_prints)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "hello"}), exits("hello 6\n", 3));
+}
+
+TEST_P(libc, starts_without_an_error)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "errno"}), exits("errno 0, then 0\n"));
+}
+
+TEST_P(libc, allocates)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "malloc"}), exits("wrong 0\n"));
+}
+
+TEST_P(libc, runs_threads)
+{
+    EXPECT_EQ(as_task({program(GetParam()), "threads"}), exits("wrong 0\n"));
+}
+
+TEST_P(libc, runs_beside_others)
+{
+    std::vector<std::unique_ptr<Task>> tasks;
+    for (const char *other : {GetParam(), "plain", "plain-static", GetParam()})
+        tasks.push_back(std::make_unique<Task>(Words{program(other), "threads"}));
+    for (auto &task : tasks)
+        EXPECT_EQ(task->finish(), exits("wrong 0\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "plain-musl"),
+                         [](const auto &built) {
+                             std::string name = built.param;
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
+
+using language = SpaceTest;
+
+TEST_F(language, go_recovers_from_nil_pointers)
+{
+    if (!is_built("nil-go"))
+        GTEST_SKIP() << "needs go";
+    std::string said = "runtime error: invalid memory address or nil pointer dereference\n";
+    EXPECT_EQ(as_task({program("nil-go")}), exits(said));
+}
+
+TEST_F(language, java_catches_null_pointers)
+{
+    if (access(program("Null.class").c_str(), R_OK) != 0)
+        GTEST_SKIP() << "needs javac";
+    EXPECT_EQ(as_task({"java", "-Xmx128m", "-cp", ONESPACE_TEST_PROGRAMS, "Null"}),
+              exits("caught 100000\n"));
+}
