@@ -1,8 +1,8 @@
 /* src/hooks.c: the layers that have hooks in the life of a member (space/member.h). */
 #include "remote_call/remote_call.h"
-#include "insitu/ends.h"
+#include "insitu/insitu.h"
 #include "space/member.h"
-#include "xpmem/calls.h"
+#include "xpmem/entries.h"
 
 /* The order matters: callers leave a member before anything that it had is undone, and its channels
  * end before its XPMEM segments. */

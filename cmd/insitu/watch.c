@@ -12,7 +12,7 @@
 #include "base/futex.h"
 #include "cmd/insitu/insitu.h"
 #include "cmd/lib/output.h"
-#include "insitu/handle.h"
+#include "insitu/insitu.h"
 #include "onespace/insitu.h"
 
 /* ---- The smallest and the largest element of arrays ---- */

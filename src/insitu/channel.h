@@ -1,14 +1,15 @@
 /* src/insitu/channel.h: the channels of a space (onespace/insitu.h), in memory of the root's range.
  *
- * Tables of fixed size at a fixed address, mapped when the first channel is made: they outlive
- * every task, the reaper repairs them when one dies, and `onespace ps` reads them from outside. All
- * that crosses programs is here; the layout is part of the ABI of the registry.
+ * Tables of fixed size at a fixed address, mapped when the first channel is created. They outlive
+ * every task, the reaper repairs them when a task dies, and `onespace ps` reads them from outside.
+ * This header declares everything that programs share; the layout is part of the registry's ABI.
  *
- * A channel's steps pass through `depth` entries. Transitions of an entry, and who makes them:
+ * A channel's steps pass through `depth` entries. Transitions of an entry, and the member that
+ * makes them:
  *
- *   FREE      -> OPEN       the rank that decides the round (round.c)
- *   OPEN      -> COMPLETE   the rank that publishes last; or -> FREE, if no consumer wants the step
- *   COMPLETE  -> RECLAIMED  by compare-and-swap: who decides a round, takes the step back, closes
+ *   FREE      -> OPEN       the rank that decides the round (producer.c)
+ *   OPEN      -> COMPLETE   the rank that publishes last; or -> FREE, if the step has no consumer
+ *   COMPLETE  -> RECLAIMED  by compare-and-swap: a rank that decides a round, reclaims or closes
  *   RECLAIMED -> COMPLETE   the same rank, if a consumer came first; or -> FREE
  *
  * A consumer holds a step by a bit in its own word `holding`. Bit and state are sequentially
@@ -18,8 +19,8 @@
  *              state COMPLETE of this step?                 any bit? back to COMPLETE
  *              it holds; else clears the bit                else the arrays are the producer's
  *
- * so at least one of the two sees the other. The only lock across programs is that for making
- * channels (`lock`, table.c), which the reaper unlocks if its owner has died. */
+ * so at least one of the two sees the other. The only lock across programs is that for creating
+ * channels (`lock`, channel.c), which the reaper unlocks if its owner has died. */
 #ifndef ONESPACE_INSITU_CHANNEL_H
 #define ONESPACE_INSITU_CHANNEL_H
 
@@ -36,7 +37,7 @@ enum {
     INSITU_PART_BYTES = 32768,
 };
 
-/* ---- What a step holds: parts, one for each rank and entry ---- */
+/* ---- The content of a step: one part per rank and entry ---- */
 
 /* The name first: a look-up touches only its cache line and the next one. */
 struct insitu_dimension {
@@ -80,19 +81,20 @@ struct insitu_entry {
     /* enum insitu_entry_kind | the step's sequence number << 8 (from 1). See above. */
     _Alignas(64) _Atomic uint64_t state;
     _Atomic uint64_t step;    /* the producer's number; set before OPEN */
-    _Atomic uint32_t pending; /* ranks that have not published their part; each takes one off */
-    _Atomic uint32_t wanted;  /* 0: there is no consumer to take it. Set before OPEN */
+    _Atomic uint32_t pending; /* ranks that have not published their part; each subtracts one */
+    _Atomic uint32_t wanted;  /* 0: the step has no consumer. Set before OPEN */
 };
 
-/* What was decided about the k-th begin of each rank (k from 1), at k % INSITU_ROUNDS. */
+/* The decision about the k-th begin of each rank (k from 1), at k % INSITU_ROUNDS. */
 enum { ROUND_SKIPPED = 0xfe, ROUND_CLAIMED = 0xff };
 struct insitu_round {
     _Atomic uint64_t word; /* k << 8 | index of the entry, ROUND_SKIPPED or ROUND_CLAIMED */
     _Atomic uint64_t step; /* the number that the deciding rank gave; set before it is decided */
 };
 
-/* `owner` is id + 1 of the member that has the place, 0: free. Taken by compare-and-swap; given
- * back by the member itself or, if it has died, the reaper: after all other fields were reset. */
+/* `owner` is id + 1 of the member that owns the structure, 0: free. Claimed by compare-and-swap;
+ * released by the member itself or, if it has died, the reaper, after all other fields are reset.
+ */
 struct insitu_rank {
     _Alignas(64) _Atomic uint32_t owner;
     _Atomic uint32_t closed;    /* sticky: it begins no further step; set before owner is cleared */
@@ -106,10 +108,11 @@ struct insitu_consumer {
     _Atomic uint64_t seen;    /* sequence number of the last step it took */
 };
 
-/* A futex and whether somebody sleeps on it. Who changes what others wait for reads `wanted`
- * afterwards; who waits sets it first (both sequentially consistent). wake.h */
-struct insitu_bell {
-    _Atomic uint32_t rings, wanted;
+/* An event that members wait for: a futex, and whether a member sleeps on it. A waiter sets
+ * `has_waiter` before it tests its condition again; a member that changes the condition reads it
+ * afterwards (both sequentially consistent): see insitu.h. */
+struct insitu_event {
+    _Atomic uint32_t generation, has_waiter;
 };
 
 /* ---- A channel ---- */
@@ -118,31 +121,31 @@ enum insitu_kind { CHANNEL_FREE, CHANNEL_CLAIMED, CHANNEL_LIVE, CHANNEL_FREEING 
 enum { CHANNEL_KIND_MASK = 0xff, CHANNEL_SLOT_SHIFT = 8, CHANNEL_USE_SHIFT = 32 };
 
 struct insitu_channel {
-    /* enum insitu_kind, above it (CLAIMED, FREEING) the slot of the member that makes or frees it,
-     * above that how often the place was used. FREE -> CLAIMED -> LIVE by the maker, who has the
-     * lock; CLAIMED -> FREEING -> FREE by the reaper, if the maker died; LIVE -> FREEING -> FREE or
-     * LIVE by the member that left last, or by the reaper for it, as slot 0 (ends.c). */
+    /* enum insitu_kind, above it (CLAIMED, FREEING) the slot of the member that creates or frees
+     * it, above that the number of uses. FREE -> CLAIMED -> LIVE by the creator, which has the
+     * lock; CLAIMED -> FREEING -> FREE by the reaper, if the creator died; LIVE -> FREEING -> FREE
+     * or LIVE by the member that left last, or by the reaper for it, as slot 0 (reaper_hook.c). */
     _Alignas(64) _Atomic uint64_t state;
     /* Constant while LIVE. */
     uint32_t policy, depth, ranks, consumers_wanted;
     char name[INSITU_NAME];
     _Atomic uint32_t joined;         /* ranks that have created the channel */
-    _Atomic uint32_t consumers_high; /* places for consumers that were ever used: raised only */
+    _Atomic uint32_t consumers_high; /* consumers[] ever used; only grows */
 
     /* From producers to consumers. */
     /* Index of the entry of the newest step that may be taken | its sequence number << 8. Written
      * by the rank that completes a step, after the entry's state. */
     _Alignas(64) _Atomic uint64_t latest;
     _Atomic uint64_t complete; /* steps completed so far, wanted or not */
-    _Atomic uint64_t last;     /* no step after this one; UINT64_MAX: not known. Lowered only */
+    _Atomic uint64_t last;     /* no step after this one; UINT64_MAX: not known. Only decreases */
     _Atomic uint32_t broken;   /* id + 1 of the producer that died; by the reaper, sticky */
-    struct insitu_bell news;   /* a step is complete, or the channel ends */
+    struct insitu_event step_event; /* a step is complete, or the channel ends */
 
     /* To producers. */
-    _Alignas(64) struct insitu_bell freed; /* a step was given back, a rank or consumer came or
-                                              left, a step is complete, a round is decided */
-    _Atomic uint64_t opened;  /* steps begun so far; written by the rank that has claimed a round */
-    _Atomic uint64_t skipped; /* rounds skipped so far; likewise */
+    _Alignas(64) struct insitu_event entry_event; /* a step was released or is complete, a rank or
+                                                    consumer joined or left, a round is decided */
+    _Atomic uint64_t opened;  /* steps begun so far; written by the rank that claimed a round */
+    _Atomic uint64_t skipped; /* rounds skipped so far; by the same rank */
 
     struct insitu_entry entries[INSITU_ENTRIES];
     struct insitu_round rounds[INSITU_ROUNDS];
@@ -154,8 +157,8 @@ struct insitu_channel {
 
 struct insitu_table {
     struct shared_header header;
-    _Atomic uint32_t lock;  /* futex; id + 1 of the member that makes a channel, 0: unlocked */
-    _Atomic uint32_t high;  /* channels that were ever used: raised only */
+    _Atomic uint32_t lock;  /* futex; id + 1 of the member that creates a channel, 0: unlocked */
+    _Atomic uint32_t high;  /* channels[] ever used; only grows */
     _Atomic uint32_t names; /* futex: bumped when a channel can be opened */
     struct insitu_channel channels[ONESPACE_INSITU_CHANNELS];
 };

@@ -1,12 +1,10 @@
-/* src/insitu/consumer.c: open a channel, take steps and give them back. */
+/* src/insitu/consumer.c: open a channel, take steps and release them. */
 #include "onespace/insitu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "insitu/handle.h"
-#include "insitu/table.h"
-#include "insitu/wake.h"
+#include "insitu/insitu.h"
 #include "space/member.h"
 
 /* ---- Opening ---- */
@@ -36,39 +34,41 @@ static int hold_owners(struct onespace_insitu *handle)
     return 0;
 }
 
-/* Called before a place is taken, so that the reaper finds it if the member dies right after. */
-static void raise_high(struct insitu_channel *channel, uint32_t least)
+/* Called before an entry of consumers[] is claimed, so that the reaper finds it if the member dies
+ * right after. */
+static void raise_consumers_high(struct insitu_channel *channel, uint32_t count)
 {
     uint32_t high = atomic_load(&channel->consumers_high);
-    while (high < least && !atomic_compare_exchange_weak(&channel->consumers_high, &high, least))
+    while (high < count && !atomic_compare_exchange_weak(&channel->consumers_high, &high, count))
         ;
 }
 
-static struct insitu_consumer *take_place(struct insitu_channel *channel, uint32_t me)
+static struct insitu_consumer *claim_consumer(struct insitu_channel *channel, uint32_t me)
 {
     for (unsigned i = 0; i < INSITU_MEMBERS; i++) {
-        struct insitu_consumer *place = &channel->consumers[i];
-        uint32_t nobody = 0;
-        if (atomic_load(&place->owner))
+        struct insitu_consumer *consumer = &channel->consumers[i];
+        uint32_t no_owner = 0;
+        if (atomic_load(&consumer->owner))
             continue;
-        raise_high(channel, i + 1);
-        if (atomic_compare_exchange_strong(&place->owner, &nobody, me))
-            return place;
+        raise_consumers_high(channel, i + 1);
+        if (atomic_compare_exchange_strong(&consumer->owner, &no_owner, me))
+            return consumer;
     }
     return NULL;
 }
 
-/* From the store of `active` on the producer keeps all steps for a consumer of every step, so none
+/* After the store of `active` the producer keeps all steps for a consumer of every step, so none
  * after `latest` is lost. */
-static void begin_to_see(struct insitu_channel *channel, struct insitu_consumer *place, int mode)
+static void activate_consumer(struct insitu_channel *channel, struct insitu_consumer *consumer,
+                              int mode)
 {
-    atomic_store(&place->active, 1u + (uint32_t)mode);
-    /* In this order: `complete` is written last, and is ahead of `latest` only if the steps since
-     * then found no consumer. */
+    atomic_store(&consumer->active, 1u + (uint32_t)mode);
+    /* In this order: `complete` is written last, and exceeds `latest` only if the steps in between
+     * found no consumer. */
     uint64_t complete = atomic_load(&channel->complete);
     uint64_t latest = atomic_load(&channel->latest) >> 8;
-    atomic_store(&place->seen, latest && latest >= complete ? latest - 1 : complete);
-    insitu_ring(&channel->freed); /* the producer may wait for consumers, or for `seen` */
+    atomic_store(&consumer->seen, latest && latest >= complete ? latest - 1 : complete);
+    insitu_notify(&channel->entry_event); /* the producer may wait for consumers or for `seen` */
 }
 
 /* 0; -EAGAIN if the channel is about to end; -ENOSPC. */
@@ -76,30 +76,30 @@ static int enter_channel(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
     uint64_t state = atomic_load(&channel->state);
-    if (!insitu_is_open(channel))
+    if (!insitu_channel_is_open(channel))
         return -EAGAIN;
-    handle->place = take_place(channel, (uint32_t)atomic_load(&handle->self->id) + 1);
-    if (!handle->place)
+    handle->consumer = claim_consumer(channel, (uint32_t)atomic_load(&handle->self->id) + 1);
+    if (!handle->consumer)
         return insitu_fail(-ENOSPC, "channel '%s' has %d consumers already", channel->name,
                            INSITU_MEMBERS);
-    /* After the place was taken: see ends.c. */
+    /* After the claim: see reaper_hook.c. */
     int result = atomic_load(&channel->state) == state ? hold_owners(handle) : -EAGAIN;
-    if (result == 0 && insitu_is_open(channel)) {
-        begin_to_see(channel, handle->place, handle->mode);
+    if (result == 0 && insitu_channel_is_open(channel)) {
+        activate_consumer(channel, handle->consumer, handle->mode);
         return 0;
     }
     release_owners(handle);
-    insitu_leave_consumer(channel, handle->place);
-    insitu_try_free(channel, slot_index(handle->space, handle->self));
+    insitu_consumer_leave(channel, handle->consumer);
+    insitu_channel_try_free(channel, slot_index(handle->space, handle->self));
     return -EAGAIN;
 }
 
-static int open_now(const char *name, int mode, struct onespace_insitu **opened)
+static int try_open(const char *name, int mode, struct onespace_insitu **opened)
 {
-    struct insitu_channel *channel = insitu_find(name);
+    struct insitu_channel *channel = insitu_channel_find(name);
     if (!channel || atomic_load(&channel->joined) != channel->ranks)
         return -EAGAIN;
-    struct onespace_insitu *handle = insitu_new_handle(channel->ranks);
+    struct onespace_insitu *handle = insitu_handle_new(channel->ranks);
     if (!handle)
         return -ENOMEM;
     handle->channel = channel;
@@ -119,21 +119,22 @@ int onespace_insitu_open(const char *name, int mode, int timeout_ms,
     if (result == 0 && mode != ONESPACE_INSITU_LATEST && mode != ONESPACE_INSITU_EVERY)
         result = insitu_fail(-EINVAL, "channel '%s': there is no mode %d", name, mode);
     if (result == 0)
-        result = insitu_prepare();
+        result = insitu_map_table();
     if (result < 0)
         return result;
     uint64_t deadline = futex_deadline(timeout_ms);
     struct insitu_table *table = insitu_table();
     for (;;) {
-        /* Acquire, pairs with futex_bump after a channel was made or a member of one has died. */
+        /* Acquire, pairs with futex_bump after a channel was created or a member of one has died.
+         */
         uint32_t seen = atomic_load_explicit(&table->names, memory_order_acquire);
-        result = open_now(name, mode, channel);
+        result = try_open(name, mode, channel);
         if (result != -EAGAIN)
             return result;
         if (timeout_ms == 0 || futex_now_ns() >= deadline)
             return -ETIMEDOUT;
-        uint64_t slice = futex_deadline(INSITU_SLICE_MS);
-        futex_wait(&table->names, seen, deadline < slice ? deadline : slice);
+        uint64_t reaper_check = futex_deadline(INSITU_REAPER_CHECK_MS);
+        futex_wait(&table->names, seen, deadline < reaper_check ? deadline : reaper_check);
         if (!reaper_is_alive(space_registry()))
             return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
     }
@@ -152,9 +153,9 @@ static int check_consumer(const struct onespace_insitu *handle)
 
 static void set_holding(struct onespace_insitu *handle, unsigned entry, int is_held)
 {
-    uint32_t bits = atomic_load_explicit(&handle->place->holding, memory_order_relaxed);
+    uint32_t bits = atomic_load_explicit(&handle->consumer->holding, memory_order_relaxed);
     uint32_t bit = 1u << entry;
-    atomic_store(&handle->place->holding, is_held ? bits | bit : bits & ~bit);
+    atomic_store(&handle->consumer->holding, is_held ? bits | bit : bits & ~bit);
 }
 
 /* Prefetches the lines that onespace_insitu_get reads, to overlap them with the store of the bit.
@@ -168,23 +169,24 @@ static void prefetch(const struct insitu_channel *channel, unsigned entry)
     __builtin_prefetch(&part->arrays[0].address);
 }
 
-/* Holds the step in that entry, unless it was reclaimed. */
-static int hold(struct onespace_insitu *handle, unsigned entry, uint64_t sequence)
+/* Holds the step in that entry unless it was reclaimed. Returns whether it is held. */
+static int try_hold(struct onespace_insitu *handle, unsigned entry, uint64_t sequence)
 {
     struct insitu_channel *channel = handle->channel;
     prefetch(channel, entry);
     set_holding(handle, entry, 1);
     if (atomic_load(&channel->entries[entry].state) == insitu_state(ENTRY_COMPLETE, sequence)) {
         handle->held[entry] = sequence;
-        atomic_store(&handle->place->seen, sequence);
+        atomic_store(&handle->consumer->seen, sequence);
         return 1;
     }
     set_holding(handle, entry, 0);
-    insitu_ring(&channel->freed);
+    insitu_notify(&channel->entry_event);
     return 0;
 }
 
-/* The oldest complete step that a consumer of every step has not seen: its entry, or -1. */
+/* Returns the entry of the oldest complete step that a consumer of every step has not seen, or
+ * NO_ENTRY. */
 static int next_entry(const struct onespace_insitu *handle, uint64_t seen, uint64_t *sequence)
 {
     const struct insitu_channel *channel = handle->channel;
@@ -200,22 +202,23 @@ static int next_entry(const struct onespace_insitu *handle, uint64_t seen, uint6
     return found;
 }
 
-/* The entry of a step that was taken and is held now, or NO_ENTRY. */
-static int take_now(struct onespace_insitu *handle)
+/* Takes and holds a step that is available now. Returns its entry or NO_ENTRY. */
+static int take_available(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
     uint64_t latest = atomic_load(&channel->latest), sequence = latest >> 8;
-    uint64_t seen = atomic_load_explicit(&handle->place->seen, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&handle->consumer->seen, memory_order_relaxed);
     int entry = (int)(latest & 0xff);
     if (sequence <= seen)
         return NO_ENTRY;
     if (handle->mode == ONESPACE_INSITU_EVERY && sequence != seen + 1)
         entry = next_entry(handle, seen, &sequence);
-    return entry != NO_ENTRY && hold(handle, (unsigned)entry, sequence) ? entry : NO_ENTRY;
+    return entry != NO_ENTRY && try_hold(handle, (unsigned)entry, sequence) ? entry : NO_ENTRY;
 }
 
-/* 0, or why no further step will come. Called before the last attempt to take one. */
-static int has_ended(const struct insitu_channel *channel)
+/* Returns 0, or the error if no further step will come. Called before the last attempt to take one.
+ */
+static int check_ended(const struct insitu_channel *channel)
 {
     uint32_t broken = atomic_load(&channel->broken);
     if (broken)
@@ -234,19 +237,19 @@ int onespace_insitu_take(struct onespace_insitu *handle, struct onespace_insitu_
     if (result < 0)
         return result;
     struct insitu_channel *channel = handle->channel;
-    struct insitu_wait wait = insitu_wait_begin(timeout_ms);
+    struct insitu_wait wait = insitu_wait_init(timeout_ms);
     wait.may_nap = 1;
-    uint64_t seen = atomic_load_explicit(&handle->place->seen, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&handle->consumer->seen, memory_order_relaxed);
     for (;;) {
-        int ended = has_ended(channel);
+        int ended = check_ended(channel);
         if (ended == -EOWNERDEAD)
             return ended;
-        entry = take_now(handle);
+        entry = take_available(handle);
         if (entry != NO_ENTRY)
             break;
         result = ended;
         if (result == 0)
-            result = insitu_wait_more(&wait, &channel->news);
+            result = insitu_wait_step(&wait, &channel->step_event);
         if (result == -ENODATA)
             return insitu_fail(result, "channel '%s' is closed: there is no further step",
                                channel->name);
@@ -300,16 +303,16 @@ int onespace_insitu_release(struct onespace_insitu *handle, const struct onespac
     unsigned entry = step->ticket & 0xff;
     handle->held[entry] = 0;
     set_holding(handle, entry, 0);
-    insitu_ring(&handle->channel->freed);
+    insitu_notify(&handle->channel->entry_event);
     return 0;
 }
 
 int insitu_close_consumer(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
-    insitu_leave_consumer(channel, handle->place);
+    insitu_consumer_leave(channel, handle->consumer);
     release_owners(handle);
-    insitu_try_free(channel, slot_index(handle->space, handle->self));
+    insitu_channel_try_free(channel, slot_index(handle->space, handle->self));
     free(handle);
     return 0;
 }

@@ -1,12 +1,11 @@
-/* src/insitu/producer.c: create a channel, publish steps, take them back, close it. */
+/* src/insitu/producer.c: create a channel, begin and publish steps, reclaim them, close the
+ * channel. */
 #include "onespace/insitu.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "insitu/handle.h"
-#include "insitu/table.h"
-#include "insitu/wake.h"
+#include "insitu/insitu.h"
 #include "onespace.h"
 #include "space/member.h"
 
@@ -54,13 +53,13 @@ int onespace_insitu_create(const char *name, const struct onespace_insitu_option
     if (result == 0)
         result = check_options(name, &chosen);
     if (result == 0)
-        result = insitu_prepare();
+        result = insitu_map_table();
     if (result < 0)
         return result;
-    struct onespace_insitu *handle = insitu_new_handle(0);
+    struct onespace_insitu *handle = insitu_handle_new(0);
     if (!handle)
         return -ENOMEM;
-    result = insitu_make_or_join(name, &chosen, &handle->channel);
+    result = insitu_channel_create(name, &chosen, &handle->channel);
     if (result < 0) {
         free(handle);
         return result;
@@ -71,24 +70,279 @@ int onespace_insitu_create(const char *name, const struct onespace_insitu_option
     return 0;
 }
 
+/* ---- Reclaiming steps from consumers ---- */
+
+/* Returns whether a consumer holds the step or will still get it. The bits are read after the state
+ * was set: see channel.h. A consumer that is joining has `seen` 0, which keeps all steps until it
+ * has determined its first one. */
+static int is_needed(const struct insitu_channel *channel, unsigned entry, uint64_t sequence,
+                     int at_end)
+{
+    uint32_t high = atomic_load(&channel->consumers_high);
+    uint64_t latest = atomic_load(&channel->latest) >> 8;
+    int may_be_due = !atomic_load(&channel->broken);
+    for (unsigned i = 0; i < high; i++) {
+        const struct insitu_consumer *consumer = &channel->consumers[i];
+        uint32_t active = atomic_load(&consumer->active);
+        int is_due = active == 1 + ONESPACE_INSITU_EVERY ||
+                     (at_end && active == 1 + ONESPACE_INSITU_LATEST && sequence == latest);
+        if (atomic_load(&consumer->holding) & 1u << entry)
+            return 1;
+        if (may_be_due && is_due && atomic_load(&consumer->seen) < sequence)
+            return 1;
+    }
+    return 0;
+}
+
+int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end)
+{
+    _Atomic uint64_t *state = &channel->entries[entry].state;
+    uint64_t complete = insitu_state(ENTRY_COMPLETE, sequence);
+    if (is_needed(channel, entry, sequence, at_end) ||
+        !atomic_compare_exchange_strong(state, &complete, insitu_state(ENTRY_RECLAIMED, sequence)))
+        return 0;
+    if (is_needed(channel, entry, sequence, at_end)) {
+        atomic_store(state, insitu_state(ENTRY_COMPLETE, sequence));
+        insitu_notify(&channel->step_event); /* a consumer that joined meanwhile did not find it */
+        return 0;
+    }
+    atomic_store(state, insitu_state(ENTRY_FREE, sequence));
+    insitu_notify(&channel->entry_event); /* another rank may be closing */
+    return 1;
+}
+
+/* ---- Beginning a step ----
+ *
+ * The k-th begin of every rank belongs to round k. The first rank that begins a round decides it
+ * for all: it claims the round's word by compare-and-swap, finds an entry, and stores the decision
+ * in the word. The claimer may wait for consumers. If its timeout expires it withdraws the claim;
+ * if it dies the channel ends. The entry is opened before the decision is stored, so the other
+ * ranks find it ready. */
+
+static int entry_try_take(struct insitu_channel *channel, unsigned entry)
+{
+    uint64_t state = atomic_load(&channel->entries[entry].state);
+    if ((state & 0xff) == ENTRY_COMPLETE)
+        return insitu_reclaim(channel, entry, state >> 8, 0);
+    return (state & 0xff) == ENTRY_FREE;
+}
+
+/* Takes the entry of the oldest copy that no consumer needs. */
+static int take_oldest_entry(struct insitu_channel *channel)
+{
+    uint32_t tried = 0;
+    for (unsigned tries = 0; tries < channel->depth; tries++) {
+        uint64_t oldest = UINT64_MAX;
+        int candidate = NO_ENTRY;
+        for (unsigned e = 0; e < channel->depth; e++) {
+            uint64_t sequence = atomic_load(&channel->entries[e].state) >> 8;
+            if (!(tried & 1u << e) && sequence < oldest) {
+                oldest = sequence;
+                candidate = (int)e;
+            }
+        }
+        if (candidate == NO_ENTRY)
+            break;
+        if (entry_try_take(channel, (unsigned)candidate))
+            return candidate;
+        tried |= 1u << candidate;
+    }
+    return NO_ENTRY;
+}
+
+static int find_entry(struct insitu_channel *channel, uint64_t sequence)
+{
+    if (channel->policy == ONESPACE_INSITU_COPY)
+        return take_oldest_entry(channel);
+    int entry = (int)((sequence - 1) % channel->depth);
+    return entry_try_take(channel, (unsigned)entry) ? entry : NO_ENTRY;
+}
+
+static int has_consumers(const struct insitu_channel *channel, uint32_t least)
+{
+    uint32_t high = atomic_load(&channel->consumers_high);
+    for (unsigned i = 0; i < high && least; i++)
+        least -= atomic_load(&channel->consumers[i].active) != 0;
+    return least == 0;
+}
+
+static void open_entry(struct insitu_channel *channel, unsigned index, uint64_t sequence,
+                       uint64_t step)
+{
+    struct insitu_entry *entry = &channel->entries[index];
+    int wanted = channel->policy != ONESPACE_INSITU_COPY || has_consumers(channel, 1);
+    atomic_store(&entry->step, step);
+    atomic_store(&entry->pending, channel->ranks);
+    atomic_store(&entry->wanted, wanted);
+    atomic_store(&channel->opened, sequence);
+    atomic_store(&entry->state, insitu_state(ENTRY_OPEN, sequence));
+}
+
+/* Returns 0 if this rank can publish further steps, else -errno with a message. */
+static int check_can_publish(const struct onespace_insitu *handle)
+{
+    const struct insitu_channel *channel = handle->channel;
+    uint32_t broken = atomic_load(&channel->broken);
+    if (broken)
+        return insitu_fail(-EOWNERDEAD,
+                           "channel '%s' has ended: task %u, which produced for it, has died",
+                           channel->name, broken - 1);
+    if (handle->closing || handle->sequence >= atomic_load(&channel->last))
+        return insitu_fail(-EPIPE, "channel '%s' is closed: no further step can be complete",
+                           channel->name);
+    return 0;
+}
+
+static int wait_for_entry_event(struct onespace_insitu *handle, struct insitu_wait *wait)
+{
+    int result = check_can_publish(handle);
+    if (result == 0)
+        result = insitu_wait_step(wait, &handle->channel->entry_event);
+    return result;
+}
+
+/* Decides the round that this rank has claimed. Returns the decision or -errno. */
+static int decide_round(struct onespace_insitu *handle, struct insitu_round *round, uint64_t step,
+                        struct insitu_wait *wait)
+{
+    struct insitu_channel *channel = handle->channel;
+    uint64_t sequence = atomic_load(&channel->opened) + 1;
+    int entry, result;
+    atomic_store(&round->step, step);
+    while ((entry = find_entry(channel, sequence)) == NO_ENTRY) {
+        if (channel->policy == ONESPACE_INSITU_SKIP) {
+            atomic_fetch_add(&channel->skipped, 1);
+            return ROUND_SKIPPED;
+        }
+        result = wait_for_entry_event(handle, wait);
+        if (result < 0)
+            return result;
+    }
+    open_entry(channel, (unsigned)entry, sequence, step);
+    return entry;
+}
+
+/* Returns whether all ranks have passed the earlier round in round k's entry of the table. */
+static int round_is_free(struct onespace_insitu *handle, uint64_t k)
+{
+    const struct insitu_channel *channel = handle->channel;
+    if (k <= INSITU_ROUNDS || handle->slowest >= k - INSITU_ROUNDS)
+        return 1;
+    handle->slowest = k;
+    for (unsigned i = 0; i < channel->ranks; i++) {
+        uint64_t rounds = atomic_load(&channel->rank[i].rounds);
+        handle->slowest = rounds < handle->slowest ? rounds : handle->slowest;
+    }
+    return handle->slowest >= k - INSITU_ROUNDS;
+}
+
+/* Returns the decision about round k, made by this rank or another; or -errno. */
+static int await_round(struct onespace_insitu *handle, uint64_t k, uint64_t step,
+                       struct insitu_wait *wait)
+{
+    struct insitu_round *round = &handle->channel->rounds[k % INSITU_ROUNDS];
+    for (;;) {
+        uint64_t word = atomic_load(&round->word), claimed = k << 8 | ROUND_CLAIMED;
+        if (word >> 8 == k && word != claimed)
+            return (int)(word & 0xff);
+        if (word != claimed && round_is_free(handle, k) &&
+            atomic_compare_exchange_strong(&round->word, &word, claimed)) {
+            int decision = decide_round(handle, round, step, wait);
+            atomic_store(&round->word, decision < 0 ? word : k << 8 | (uint64_t)decision);
+            insitu_notify(&handle->channel->entry_event);
+            return decision;
+        }
+        int result = wait_for_entry_event(handle, wait);
+        if (result < 0)
+            return result;
+    }
+}
+
+/* Waits for the other ranks and for the consumers that the channel was created for. */
+static int await_members(struct onespace_insitu *handle, struct insitu_wait *wait)
+{
+    struct insitu_channel *channel = handle->channel;
+    while (!handle->started) {
+        if (atomic_load(&channel->joined) == channel->ranks &&
+            has_consumers(channel, channel->consumers_wanted)) {
+            handle->started = 1;
+            break;
+        }
+        int result = wait_for_entry_event(handle, wait);
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+static int check_begin(const struct onespace_insitu *handle, uint64_t step)
+{
+    int result = insitu_check_producer(handle);
+    if (result < 0)
+        return result;
+    const char *name = handle->channel->name;
+    if (handle->entry != NO_ENTRY)
+        return insitu_fail(-EALREADY, "channel '%s': step %llu is not published yet", name,
+                           (unsigned long long)handle->number);
+    if (handle->has_number && step <= handle->number)
+        return insitu_fail(-EINVAL, "channel '%s': step %llu after step %llu: numbers must grow",
+                           name, (unsigned long long)step, (unsigned long long)handle->number);
+    return check_can_publish(handle);
+}
+
+int onespace_insitu_begin(struct onespace_insitu *handle, uint64_t step, int timeout_ms)
+{
+    int result = check_begin(handle, step);
+    struct insitu_wait wait = insitu_wait_init(timeout_ms);
+    if (result == 0)
+        result = await_members(handle, &wait);
+    if (result < 0)
+        return result;
+    struct insitu_channel *channel = handle->channel;
+    struct insitu_rank *rank = &channel->rank[handle->rank];
+    uint64_t k = atomic_load_explicit(&rank->rounds, memory_order_relaxed) + 1;
+    int decision = await_round(handle, k, step, &wait);
+    if (decision < 0)
+        return decision;
+    uint64_t decided_step = atomic_load(&channel->rounds[k % INSITU_ROUNDS].step);
+    if (decided_step != step)
+        return insitu_fail(-EINVAL,
+                           "channel '%s': rank %u begins step %llu where another rank began step "
+                           "%llu: all ranks must begin the same steps",
+                           channel->name, handle->rank, (unsigned long long)step,
+                           (unsigned long long)decided_step);
+    atomic_store(&rank->rounds, k);
+    insitu_notify(&channel->entry_event); /* for round_is_free */
+    handle->has_number = 1;
+    handle->number = step;
+    if (decision == ROUND_SKIPPED)
+        return 1;
+    handle->entry = decision;
+    handle->sequence = atomic_load(&channel->entries[decision].state) >> 8;
+    handle->part = insitu_part(channel, (unsigned)decision, handle->rank);
+    handle->part->array_count = handle->part->attribute_count = 0;
+    handle->same_names = 1;
+    return 0;
+}
+
 /* ---- Publishing ---- */
 
-/* Stores in this order: a consumer that sees `latest` sees the state, and one that sees `complete`
- * reach `last` finds the last step when it looks once more. */
-static void complete(struct insitu_channel *channel, unsigned at, uint64_t sequence)
+/* The order of the stores matters: a consumer that sees `latest` sees the state, and one that sees
+ * `complete` reach `last` finds the last step when it looks again. */
+static void complete_step(struct insitu_channel *channel, unsigned index, uint64_t sequence)
 {
-    struct insitu_entry *entry = &channel->entries[at];
+    struct insitu_entry *entry = &channel->entries[index];
     if (atomic_load_explicit(&entry->wanted, memory_order_relaxed)) {
-        /* Release, pairs with take_now's load of `latest`: it sees the parts. */
+        /* Release, pairs with the load of `latest` in take_available, which then sees the parts. */
         atomic_store_explicit(&entry->state, insitu_state(ENTRY_COMPLETE, sequence),
                               memory_order_release);
-        atomic_store(&channel->latest, at | sequence << 8);
+        atomic_store(&channel->latest, index | sequence << 8);
     } else {
         atomic_store(&entry->state, insitu_state(ENTRY_FREE, sequence));
     }
     atomic_store(&channel->complete, sequence);
-    insitu_ring(&channel->news);
-    insitu_ring(&channel->freed);
+    insitu_notify(&channel->step_event);
+    insitu_notify(&channel->entry_event);
 }
 
 int onespace_insitu_publish(struct onespace_insitu *handle)
@@ -106,24 +360,24 @@ int onespace_insitu_publish(struct onespace_insitu *handle)
                            "channel '%s' has ended: task %u, which produced for it, has died",
                            channel->name, broken - 1);
     if (channel->policy == ONESPACE_INSITU_COPY && atomic_load(&entry->wanted))
-        result = insitu_copy_part(handle->part);
+        result = insitu_part_copy(handle->part);
     if (result < 0)
         return result;
     atomic_store_explicit(&channel->rank[handle->rank].published, handle->sequence,
                           memory_order_relaxed);
-    unsigned at = (unsigned)handle->entry;
+    unsigned index = (unsigned)handle->entry;
     handle->entry = NO_ENTRY;
     /* Acquire and release: the parts of all ranks are published by the last one's store of the
      * state. */
     if (atomic_fetch_sub_explicit(&entry->pending, 1, memory_order_acq_rel) == 1)
-        complete(channel, at, handle->sequence);
+        complete_step(channel, index, handle->sequence);
     return 0;
 }
 
-/* ---- Taking back ---- */
+/* ---- Reclaiming the last step ---- */
 
-/* 1: the step is no consumer's any more, and none will find it; 0: not yet; or -errno. */
-static int take_back(struct insitu_channel *channel, uint64_t sequence)
+/* Returns 1 if no consumer has or will find the step; 0: not yet; or -errno. */
+static int try_reclaim(struct insitu_channel *channel, uint64_t sequence)
 {
     for (unsigned e = 0; e < channel->depth; e++) {
         uint64_t state = atomic_load(&channel->entries[e].state);
@@ -136,7 +390,7 @@ static int take_back(struct insitu_channel *channel, uint64_t sequence)
                                channel->name, broken - 1);
         return (state & 0xff) == ENTRY_COMPLETE && insitu_reclaim(channel, e, sequence, 1);
     }
-    return 1; /* another rank was first, or the entry has a later step */
+    return 1; /* another rank reclaimed it, or the entry has a later step */
 }
 
 int onespace_insitu_reclaim(struct onespace_insitu *handle, int timeout_ms)
@@ -150,9 +404,9 @@ int onespace_insitu_reclaim(struct onespace_insitu *handle, int timeout_ms)
                            (unsigned long long)handle->number);
     if (handle->sequence == 0)
         return insitu_fail(-ENOENT, "channel '%s': no step was published", channel->name);
-    struct insitu_wait wait = insitu_wait_begin(timeout_ms);
-    while ((result = take_back(channel, handle->sequence)) == 0) {
-        result = insitu_wait_more(&wait, &channel->freed);
+    struct insitu_wait wait = insitu_wait_init(timeout_ms);
+    while ((result = try_reclaim(channel, handle->sequence)) == 0) {
+        result = insitu_wait_step(&wait, &channel->entry_event);
         if (result < 0)
             return result;
     }
@@ -174,11 +428,11 @@ static void announce_end(struct onespace_insitu *handle)
         ;
     atomic_store(&rank->closed, 1);
     handle->closing = 1;
-    insitu_ring(&channel->news);
-    insitu_ring(&channel->freed);
+    insitu_notify(&channel->step_event);
+    insitu_notify(&channel->entry_event);
 }
 
-/* Whether all steps with this rank's arrays were reclaimed. */
+/* Returns whether all steps with this rank's arrays were reclaimed. */
 static int all_reclaimed(struct onespace_insitu *handle)
 {
     struct insitu_channel *channel = handle->channel;
@@ -197,25 +451,25 @@ static int all_reclaimed(struct onespace_insitu *handle)
 static void free_copies(struct onespace_insitu *handle)
 {
     for (unsigned e = 0; e < handle->channel->depth; e++)
-        insitu_free_copy(insitu_part(handle->channel, e, handle->rank));
+        insitu_copy_free(insitu_part(handle->channel, e, handle->rank));
 }
 
 int insitu_close_producer(struct onespace_insitu *handle, int timeout_ms)
 {
     struct insitu_channel *channel = handle->channel;
-    struct insitu_wait wait = insitu_wait_begin(timeout_ms);
+    struct insitu_wait wait = insitu_wait_init(timeout_ms);
     if (!handle->closing)
         announce_end(handle);
     while (!all_reclaimed(handle)) {
-        int result = insitu_wait_more(&wait, &channel->freed);
+        int result = insitu_wait_step(&wait, &channel->entry_event);
         if (result < 0)
             return result;
     }
     if (channel->policy == ONESPACE_INSITU_COPY)
         free_copies(handle);
     atomic_store(&channel->rank[handle->rank].owner, 0);
-    insitu_ring(&channel->news);
-    insitu_try_free(channel, slot_index(handle->space, handle->self));
+    insitu_notify(&channel->step_event);
+    insitu_channel_try_free(channel, slot_index(handle->space, handle->self));
     free(handle);
     return 0;
 }

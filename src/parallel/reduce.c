@@ -1,10 +1,10 @@
-/* src/parallel/reduce.c: one result from the values of all members.
+/* src/parallel/reduce.c: reductions over the values of all members.
  *
- * Few bytes: each member stores a copy where all can read it, waits for the others and combines all
- * copies itself. There are two places for copies, used alternately: before a member writes to one
- * again it has passed a barrier that all entered after reading it. Many bytes: each member combines
- * a slice in member 0's array and copies it into the others'. Both combine in the order of the
- * members' numbers, so that all members get the same result. */
+ * Small values: each member stores a copy in the block, waits for the others and combines all
+ * copies itself. Two buffers per member alternate: before a member writes to one again, it has
+ * passed a barrier that all members entered after reading it. Large arrays: each member combines a
+ * slice in member 0's array and copies it into the others'. Both combine in the order of the
+ * members' numbers, so all members get the same result. */
 #include "parallel/team.h"
 
 #include <errno.h>
@@ -17,15 +17,15 @@ static int combine_small(struct onespace_parallel *team, char *values, size_t co
                          onespace_parallel_combine_function *combine)
 {
     struct team_member *members = team->block->members;
-    unsigned place = team->reductions++ % 2;
-    memcpy(members[team->number].small[place], values, count * size);
+    unsigned index = team->reductions++ % 2;
+    memcpy(members[team->number].small[index], values, count * size);
     int result = team_barrier(team);
     if (result < 0)
         return result;
     _Alignas(64) char sum[TEAM_SMALL];
-    memcpy(sum, members[0].small[place], count * size);
+    memcpy(sum, members[0].small[index], count * size);
     for (int i = 1; i < team->count; i++)
-        combine(sum, members[i].small[place], count);
+        combine(sum, members[i].small[index], count);
     memcpy(values, sum, count * size);
     return 0;
 }
@@ -35,14 +35,15 @@ static int combine_large(struct onespace_parallel *team, char *values, size_t co
 {
     struct team_member *members = team->block->members;
     size_t number = (size_t)team->number, all = (size_t)team->count;
-    size_t each = count / all, more = count % all;
-    size_t from = (each * number + (number < more ? number : more)) * size;
-    size_t length = each + (number < more);
+    size_t each = count / all, remainder = count % all;
+    size_t from = (each * number + (number < remainder ? number : remainder)) * size;
+    size_t length = each + (number < remainder);
     members[number].values = values;
     int result = team_barrier(team);
     if (result < 0)
         return result;
-    /* Of guarded tasks the members' arrays are their own memory, which they gave for this. */
+    /* In guarded tasks the arrays are the members' own memory, which they passed for this purpose.
+     */
     const struct space_guard *guard = &space_registry()->guard;
     uint32_t rights = guard_open(guard);
     char *sum = members[0].values + from;
@@ -57,7 +58,7 @@ static int combine_large(struct onespace_parallel *team, char *values, size_t co
 int onespace_parallel_combine(struct onespace_parallel *team, void *values, size_t count,
                               size_t size, onespace_parallel_combine_function *combine)
 {
-    int result = team_may_meet(team);
+    int result = team_check_barrier(team);
     if (result == 0 && (!values || !combine || count == 0 || size == 0 || count > SIZE_MAX / size))
         result = -EINVAL;
     if (result < 0)
@@ -95,4 +96,4 @@ int onespace_parallel_reduce(struct onespace_parallel *team, void *values, size_
         return -EINVAL;
     return onespace_parallel_combine(team, values, count, 8, functions[type][operation]);
 }
-static_assert(sizeof(long) == 8 && sizeof(double) == 8, "as reduce has it");
+static_assert(sizeof(long) == 8 && sizeof(double) == 8, "the size in onespace_parallel_reduce");

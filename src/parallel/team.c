@@ -1,4 +1,9 @@
-/* src/parallel/team.c: handles and blocks; teams of tasks that are running already. */
+/* src/parallel/team.c: handles and blocks, teams of running tasks (onespace_parallel_join), and the
+ * memory that a team shares by name.
+ *
+ * The first member that asks for a name maps the memory in its own range, which the others hold. A
+ * lock protects the table of names. A member that dies with the lock needs no recovery, because the
+ * team is broken then. */
 #include "parallel/team.h"
 
 #include <errno.h>
@@ -11,7 +16,7 @@
 #include "onespace.h"
 #include "space/member.h"
 
-enum { POLL_NS = 200000 }; /* between two tests whether a member has started or left */
+enum { POLL_NS = 200000 }; /* between two checks that a member has started or left */
 
 static size_t block_bytes(int count)
 {
@@ -23,7 +28,7 @@ static struct shared_header header(void)
     return shared_header_of(TEAM_MAGIC, sizeof(struct team_block));
 }
 
-int team_sharing(void)
+int team_map_flags(void)
 {
     const struct space_slot *self = space_self();
     return self && self->guard_key ? MAP_SHARED : MAP_PRIVATE;
@@ -33,7 +38,7 @@ int team_sharing(void)
 static struct team_block *new_block(int count)
 {
     void *memory = mmap(NULL, block_bytes(count), PROT_READ | PROT_WRITE,
-                        team_sharing() | MAP_ANONYMOUS, -1, 0);
+                        team_map_flags() | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     struct team_block *block = memory;
@@ -87,8 +92,8 @@ int team_enter(struct onespace_parallel *team)
     return result;
 }
 
-/* Holds the memory of all members: pointers that a member has passed must stay valid, even if it is
- * killed. Member 0's memory is held from the beginning. */
+/* Holds the memory of all members: pointers that a member has passed must stay valid even if it is
+ * killed. Member 0's memory is already held. */
 static int hold_all(struct onespace_parallel *team)
 {
     struct team_block *block = team->block;
@@ -100,16 +105,16 @@ static int hold_all(struct onespace_parallel *team)
         if (onespace_import(id, block->export_name, &ignored, NULL, 0) < 0) {
             /* Set `lost` before the caller returns: it must not enter a barrier that the dead
              * member has arrived at. */
-            uint32_t nobody = 0;
-            atomic_compare_exchange_strong(&block->lost, &nobody, (uint32_t)i + 1);
-            return team_look(team);
+            uint32_t none = 0;
+            atomic_compare_exchange_strong(&block->lost, &none, (uint32_t)i + 1);
+            return team_check_lost(team);
         }
         team->held[i] = id;
     }
     return 0;
 }
 
-int team_meet(struct onespace_parallel *team)
+int team_synchronize(struct onespace_parallel *team)
 {
     int result = team_barrier(team);
     if (result == 0)
@@ -117,11 +122,11 @@ int team_meet(struct onespace_parallel *team)
     if (result == 0)
         result = team_barrier(team);
     if (result == 0)
-        team_find_oversubscribed(team);
+        team_set_oversubscribed(team);
     return result;
 }
 
-static void leave_instances(struct onespace_parallel *team)
+static void unmap_own_instances(struct onespace_parallel *team)
 {
     for (int i = 0; i < ONESPACE_PARALLEL_SHARED_MAX; i++) {
         struct team_instance *instance = &team->block->instances[i];
@@ -131,13 +136,13 @@ static void leave_instances(struct onespace_parallel *team)
     }
 }
 
-/* Waits until no other member uses the block any more. */
-static void await_leavers(struct onespace_parallel *team)
+/* Waits until no other member uses the block. */
+static void await_others_left(struct onespace_parallel *team)
 {
     const struct timespec pause = {0, POLL_NS};
     for (int i = 1; i < team->count;) {
         int32_t id = atomic_load_explicit(&team->block->members[i].id, memory_order_acquire);
-        if (id == TEAM_LEFT || team_has_ended(id - 1))
+        if (id == TEAM_LEFT || member_has_ended(id - 1))
             i++;
         else
             nanosleep(&pause, NULL);
@@ -149,11 +154,11 @@ static void await_leavers(struct onespace_parallel *team)
 void team_leave(struct onespace_parallel *team)
 {
     struct team_block *block = team->block;
-    int owner = team->owner_id, is_alone = team->is_made && team->number == 0;
+    int owner = team->owner_id, is_alone = team->is_spawned && team->number == 0;
     int is_broken = !is_alone && atomic_load(&block->lost);
     (void)!onespace_unexport(block->export_name);
     if (!is_broken)
-        leave_instances(team);
+        unmap_own_instances(team);
     for (int i = 1; i < team->count; i++)
         if (team->held[i])
             (void)!onespace_release(team->held[i]);
@@ -166,20 +171,20 @@ void team_leave(struct onespace_parallel *team)
     if (is_broken)
         team->block_bytes = 0;
     else if (!is_alone)
-        await_leavers(team);
+        await_others_left(team);
     team_free(team);
 }
 
-int team_may_meet(const struct onespace_parallel *team)
+int team_check_barrier(const struct onespace_parallel *team)
 {
     if (!space_mine())
         return -EPERM;
     if (atomic_load(&team->block->lost))
         return -EOWNERDEAD;
-    return team->is_made && !team->is_inside ? -EDEADLK : 0;
+    return team->is_spawned && !team->is_inside ? -EDEADLK : 0;
 }
 
-/* The id of the task with that number; waits until it is started. */
+/* Waits until the task with that number is started. Returns its id. */
 static int await_task(int number)
 {
     const struct timespec pause = {0, POLL_NS};
@@ -189,7 +194,7 @@ static int await_task(int number)
     return id;
 }
 
-static struct onespace_parallel *lead(const char *name, int first, int count)
+static struct onespace_parallel *join_as_first(const char *name, int first, int count)
 {
     struct onespace_parallel *team = team_new(count, 0, NULL);
     if (!team)
@@ -199,8 +204,8 @@ static struct onespace_parallel *lead(const char *name, int first, int count)
     return team;
 }
 
-/* The block is in the memory of the first of the team. */
-static int follow(struct onespace_parallel **team, const char *name, int first, int count)
+/* The block lies in the memory of the team's first task. */
+static int join_first(struct onespace_parallel **team, const char *name, int first, int count)
 {
     void *block;
     int owner = await_task(first);
@@ -223,7 +228,7 @@ static int follow(struct onespace_parallel **team, const char *name, int first, 
 
 int onespace_parallel_join(struct onespace_parallel **team, int count)
 {
-    static _Atomic unsigned joins; /* the same in all, since joining is collective */
+    static _Atomic unsigned joins; /* equal in all tasks, because joining is collective */
     int number = onespace_number(), ntasks = onespace_ntasks();
     if (number < 0 || count < 0)
         return number < 0 ? number : -EINVAL;
@@ -234,21 +239,21 @@ int onespace_parallel_join(struct onespace_parallel **team, int count)
         count = ntasks - first;
     char name[TEAM_EXPORT_NAME];
     snprintf(name, sizeof(name), TEAM_NAME ".joined.%u", atomic_fetch_add(&joins, 1));
-    struct onespace_parallel *mine = NULL;
+    struct onespace_parallel *joined = NULL;
     int result = 0;
     if (number == first)
-        result = (mine = lead(name, first, count)) ? 0 : -ENOMEM;
+        result = (joined = join_as_first(name, first, count)) ? 0 : -ENOMEM;
     else
-        result = follow(&mine, name, first, count);
+        result = join_first(&joined, name, first, count);
     if (result < 0)
         return result;
-    result = team_enter(mine);
+    result = team_enter(joined);
     if (result == 0)
-        result = team_meet(mine);
+        result = team_synchronize(joined);
     if (result == 0)
-        *team = mine;
+        *team = joined;
     else
-        team_leave(mine);
+        team_leave(joined);
     return result;
 }
 
@@ -258,15 +263,16 @@ int onespace_parallel_fini(struct onespace_parallel *team)
         return -EPERM;
     if (team->is_inside)
         return -EDEADLK;
-    int is_lost = 0, made_root = team->made_root;
-    if (team->is_made)
-        team_end_made(team);
+    int is_lost = 0, created_space = team->created_space;
+    if (team->is_spawned)
+        team_end_workers(team);
     else
-        is_lost = team_barrier(team) < 0; /* after it no member uses the others' memory */
+        is_lost = team_barrier(team) < 0; /* then no member uses the others' memory */
     is_lost |= atomic_load(&team->block->lost) != 0;
     team_leave(team);
-    if (made_root)
-        (void)!onespace_fini(); /* -EBUSY: the program has other tasks, and ends the space itself */
+    if (created_space)
+        (void)!onespace_fini(); /* fails if the program has other tasks; it ends the space itself
+                                   then */
     return is_lost ? -EOWNERDEAD : 0;
 }
 
@@ -283,4 +289,77 @@ int onespace_parallel_count(const struct onespace_parallel *team)
 int onespace_parallel_lost(const struct onespace_parallel *team)
 {
     return (int)atomic_load(&team->block->lost) - 1;
+}
+
+/* ---- Shared memory by name ---- */
+
+static int lock_instances(struct onespace_parallel *team)
+{
+    const struct timespec pause = {0, 20000};
+    uint32_t unlocked = 0, number = (uint32_t)team->number + 1;
+    while (!atomic_compare_exchange_strong_explicit(&team->block->lock, &unlocked, number,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+        unlocked = 0;
+        if (team_check_lost(team) < 0)
+            return -EOWNERDEAD;
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+static void unlock_instances(struct onespace_parallel *team)
+{
+    atomic_store_explicit(&team->block->lock, 0, memory_order_release);
+}
+
+/* Returns the instance of that name, or the first free one, or NULL. */
+static struct team_instance *find_instance(struct team_block *block, const char *name)
+{
+    for (int i = 0; i < ONESPACE_PARALLEL_SHARED_MAX; i++) {
+        struct team_instance *instance = &block->instances[i];
+        if (!atomic_load_explicit(&instance->address, memory_order_acquire) ||
+            strcmp(instance->name, name) == 0)
+            return instance;
+    }
+    return NULL;
+}
+
+static int create_instance(struct onespace_parallel *team, struct team_instance *instance,
+                           const char *name, size_t size)
+{
+    void *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, team_map_flags() | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    strcpy(instance->name, name);
+    instance->size = size;
+    instance->owner = team->number;
+    atomic_store_explicit(&instance->address, (uintptr_t)memory, memory_order_release);
+    return 0;
+}
+
+int onespace_parallel_shared(struct onespace_parallel *team, const char *name, size_t size,
+                             void **address)
+{
+    int result = team_check_barrier(team);
+    if (result < 0 && result != -EDEADLK)
+        return result;
+    if (!name || !*name || size == 0 || !address)
+        return -EINVAL;
+    if (strlen(name) > ONESPACE_PARALLEL_NAME_MAX)
+        return -ENAMETOOLONG;
+    result = lock_instances(team);
+    if (result < 0)
+        return result;
+    struct team_instance *instance = find_instance(team->block, name);
+    if (!instance)
+        result = -ENOSPC;
+    else if (!atomic_load_explicit(&instance->address, memory_order_relaxed))
+        result = create_instance(team, instance, name, size);
+    else
+        result = instance->size == size ? 0 : -EEXIST;
+    unlock_instances(team);
+    if (result == 0)
+        *address = (void *)atomic_load_explicit(&instance->address, memory_order_relaxed);
+    return result;
 }

@@ -1,9 +1,9 @@
-/* src/parallel/team.h: a team of tasks, what its members share and what each knows.
+/* src/parallel/team.h: a team of tasks: the block that its members share, and each member's handle.
  *
  * The block lies in member 0's memory. Every member holds the memory of all others by imports.
- * Members may be killed at any instruction. Nothing is repaired then: a waiter tests from time to
- * time whether all members live, sets `lost`, once, and every wait ends with -EOWNERDEAD. So a dead
- * member's lock or unfinished arrival does no harm. */
+ * Members may be killed at any instruction. Nothing is repaired then: waiters check from time to
+ * time that all members live. The first that finds a dead one sets `lost`, and every wait ends with
+ * -EOWNERDEAD. So a dead member's lock or unfinished arrival does no harm. */
 #ifndef ONESPACE_PARALLEL_TEAM_H
 #define ONESPACE_PARALLEL_TEAM_H
 
@@ -16,15 +16,16 @@
 #include "onespace/parallel.h"
 
 #define TEAM_MAGIC UINT64_C(0x6d616574316f6e65)
-#define TEAM_NAME  "onespace.parallel" /* of exports: then the kind and number of the team */
+#define TEAM_NAME                                                                                  \
+    "onespace.parallel" /* prefix of exports; the kind and number of the team follow */
 
 enum { TEAM_SMALL = 64, TEAM_EXPORT_NAME = 48 };
 
 enum { TEAM_BROKEN = 1, TEAM_GENERATION = 2 }; /* of team_block.generation: a flag, a step */
 
-#define TEAM_LEFT (-1) /* in place of an id: the member uses the block no more */
+#define TEAM_LEFT (-1) /* instead of an id: the member no longer uses the block */
 
-/* What the other members do between two barriers. Written by member 0 before the first one. */
+/* The work of the other members between two barriers. Member 0 writes it before the first one. */
 enum team_order { ORDER_BODY, ORDER_LOOP, ORDER_DISMISS };
 
 /* A function, for members that have loaded the same file at another address. */
@@ -47,11 +48,11 @@ struct team_region {
 };
 
 struct team_member {
-    /* The task's id + 1, 0: not there yet. Written by the member with release: before its first
-     * arrival, and as TEAM_LEFT when it has left. Read with acquire by members that test whether it
-     * lives, and by member 0 before it unmaps the block. */
+    /* The task's id + 1; 0: it has not joined yet. Written by the member with release: before its
+     * first arrival, and as TEAM_LEFT when it has left. Read with acquire by members that check
+     * that it lives, and by member 0 before it unmaps the block. */
     _Alignas(64) _Atomic int32_t id;
-    /* The following have one writer, the member, between two barriers, which order the accesses. */
+    /* Only the member writes the following, between two barriers, which order the accesses. */
     int result;                             /* of the region */
     char *values;                           /* of a large reduction */
     _Alignas(64) char small[2][TEAM_SMALL]; /* of small ones, alternating */
@@ -68,22 +69,22 @@ struct team_instance {
 struct team_block {
     struct shared_header header; /* size: without members */
     uint32_t count;
-    int first; /* member 0's number among the tasks started together; -1: a made team */
+    int first; /* member 0's number among the tasks started together; -1: a spawned team */
     char export_name[TEAM_EXPORT_NAME];
-    _Atomic uint32_t workers; /* numbers given to made tasks so far; read-modify-write only */
+    _Atomic uint32_t workers; /* numbers assigned to spawned tasks so far */
     /* Number + 1 of a member that has ended. Set by any member, by compare-and-swap from 0; sticky.
      */
     _Atomic uint32_t lost;
     /* The barrier. `arrived` counts; the last member sets it and `next_chunk` to 0 and then
-     * adds TEAM_GENERATION to `generation` (sequentially consistent, as are the waiters' loads: all
-     * that was written before any arrival is seen after any wait). A member that has seen
-     * `lost` sets TEAM_BROKEN in it: the word on which members sleep changes then, too. Both are
+     * adds TEAM_GENERATION to `generation` (sequentially consistent, as are the waiters' loads:
+     * after a wait a member sees everything written before any arrival). A member that has seen
+     * `lost` sets TEAM_BROKEN in it, which changes the word that members sleep on. Both are
      * read-modify-writes. */
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) _Atomic uint32_t generation; /* futex */
     /* A sleeper increments `sleepers` and then reads `generation`; the last member changes
-     * `generation` and then reads `sleepers`: at least one sees the other. A killed sleeper leaves
-     * it too high, which costs only system calls. */
+     * `generation` and then reads `sleepers`: at least one sees the other. After a
+     * sleeper is killed it stays too high, which costs only system calls. */
     _Atomic uint32_t sleepers;
     _Alignas(64) _Atomic unsigned long next_chunk; /* of a dynamic loop; members add 1, relaxed */
     /* Written by member 0 before the barrier that forks; read by the others after it. */
@@ -102,57 +103,53 @@ struct onespace_parallel {
     struct team_block *block;
     size_t block_bytes;          /* member 0: of the mapping */
     int number, count, owner_id; /* the last: of member 0 */
-    int is_made;                 /* by onespace_parallel_init */
+    int is_spawned;              /* onespace_parallel_init has spawned the other members */
     int is_inside;               /* a region */
     int is_oversubscribed;       /* more tasks than CPUs: do not spin */
-    int made_root;               /* onespace_parallel_init made the caller a root */
-    int *made_ids;               /* of the tasks it made, by place from 1 on */
+    int created_space;           /* onespace_parallel_init has created the space */
+    int *worker_ids;             /* ids of the spawned tasks, in order of spawning, from 1 on */
     unsigned reductions;         /* small ones so far */
     int held[];                  /* by number: the member whose memory this one holds, or 0 */
 };
 
 /* ---- team.c ---- */
-/* MAP_SHARED in a guarded task, else MAP_PRIVATE: for memory that all members write to. */
-int team_sharing(void);
-/* A handle, with a new block if `block` is NULL (the caller is member 0 then); NULL: no memory. */
+/* Returns the mmap flag for memory that all members write to: MAP_SHARED in a guarded task, else
+ * MAP_PRIVATE. */
+int team_map_flags(void);
+/* Allocates a handle, and a block if `block` is NULL (then the caller is member 0). NULL: out of
+ * memory. */
 struct onespace_parallel *team_new(int count, int number, struct team_block *block);
-/* Frees what team_new has made. */
+/* Frees what team_new has allocated. */
 void team_free(struct onespace_parallel *team);
 /* 0, or -EINVAL if the block was made by a library with another ABI. */
 int team_check_block(const struct team_block *block);
-/* Registers the caller: from then on others can hold its memory. */
+/* Registers the caller, so that others can hold its memory. */
 int team_enter(struct onespace_parallel *team);
 /* Waits until all have entered, holds their memory and determines whether to spin. */
-int team_meet(struct onespace_parallel *team);
-/* Releases what the caller has in the team: its export, its instances, its holds; then team_free.
- */
+int team_synchronize(struct onespace_parallel *team);
+/* Releases the caller's export, instances and holds, and frees the handle. */
 void team_leave(struct onespace_parallel *team);
-/* Whether the caller may enter a barrier: 0, -EPERM outside the space, -EOWNERDEAD in a broken
+/* Checks that the caller may enter a barrier: 0, -EPERM outside the space, -EOWNERDEAD in a broken
  * team, -EDEADLK if the others wait for the next region. */
-int team_may_meet(const struct onespace_parallel *team);
+int team_check_barrier(const struct onespace_parallel *team);
 
-/* ---- made.c ---- */
-/* Dismisses the tasks that were made and waits for their end; in a broken team kills those that do
- * not end in time. */
-void team_end_made(struct onespace_parallel *team);
+/* ---- spawned_team.c ---- */
+/* Dismisses the spawned tasks and waits until they end. In a broken team it kills those that do not
+ * end in time. */
+void team_end_workers(struct onespace_parallel *team);
 
-/* ---- wait.c ---- */
+/* ---- barrier.c ---- */
 int team_barrier(struct onespace_parallel *team);
-/* 0, or -EOWNERDEAD if a member has ended; then `lost` is set and sleepers are woken. */
-int team_look(struct onespace_parallel *team);
-/* Whether the task has ended or executed another program. */
-int team_has_ended(int id);
-/* Sets is_oversubscribed. Precondition: all members are there. */
-void team_find_oversubscribed(struct onespace_parallel *team);
+/* Checks that all members live. If not, sets `lost`, wakes all sleepers and returns -EOWNERDEAD. */
+int team_check_lost(struct onespace_parallel *team);
+/* Returns whether the task has ended or executed another program. */
+int member_has_ended(int id);
+/* Sets is_oversubscribed. Precondition: all members have joined. */
+void team_set_oversubscribed(struct onespace_parallel *team);
 
 /* ---- region.c ---- */
 int team_serve(struct onespace_parallel *team);
-/* By member 0: publishes the region, runs its own part and waits for the others. */
+/* Member 0 publishes the region, runs its own part and waits for the others. */
 int team_fork(struct onespace_parallel *team, const struct team_region *region);
-/* Sets `function`: 0 or -ENOENT. */
-int team_describe(const void *address, struct team_function *function);
-
-/* ---- loop.c ---- */
-void team_run_loop(struct onespace_parallel *team, const struct team_loop *loop);
 
 #endif

@@ -63,8 +63,8 @@ int forked_from_member(void)
 /* As long as a program has created no thread, its libc omits atomic instructions: glibc in mutexes
  * that are not process-shared and in malloc, libstdc++ in the counts of std::shared_ptr. Tasks
  * share memory without being threads of one another, so two such programs could both acquire a
- * lock. Creating one thread ends that for good: the libc then uses atomic instructions even when
- * the thread has ended. */
+ * lock. After a thread was created, the libc uses atomic instructions for the rest of the program.
+ */
 
 /* glibc 2.32 and later; other libcs have no such shortcut. */
 extern char __libc_single_threaded __attribute__((weak));

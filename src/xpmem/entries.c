@@ -6,21 +6,21 @@
 
 #include "base/raw.h"
 
-/* `id` has one writer at a time: the thread that took the entry, until it is given back. Stored
- * with release after the content, loaded with acquire before it: the content read is at least that
- * of this id. If it is a later one, the 0 that was stored before it is seen after it (fences in
- * entry_add, clear_entries and entry_read). */
+/* `id` has one writer at a time: the thread that allocated the entry, until it frees it. The writer
+ * stores it with release after the content; readers load it with acquire before the content. So a
+ * reader sees the content of this id or of a later one. In the latter case its second load of `id`
+ * sees the 0 that was stored in between (fences in entry_add, clear_entries and entry_read). */
 struct entry {
     _Atomic uint64_t id;   /* 0: not in use */
     _Atomic uint32_t next; /* in the list of free entries: index + 1 of the next */
-    _Atomic uint16_t uses; /* how often it was taken */
+    _Atomic uint16_t uses; /* number of allocations */
     _Atomic uint16_t mode;
     _Atomic uint64_t first;
     _Atomic uint64_t size_or_owner;
 };
 
 enum {
-    STEP = 2048, /* entries whose memory is mapped at once */
+    MAP_STEP = 2048, /* entries that one mmap adds */
     TABLE_BYTES = ENTRY_COUNT * sizeof(struct entry),
 };
 
@@ -51,24 +51,23 @@ struct space_slot *entry_process(struct space *space, int64_t id)
                : NULL;
 }
 
-/* Maps the entries [from, from + STEP). Several threads may do so at once: all but the first get
- * EEXIST. */
-static int map_step(struct space_xpmem_table *table, struct entry *entries, uint32_t from)
+/* Maps the entries [from, from + MAP_STEP). Threads may race: all but the first get EEXIST. */
+static int map_entries(struct space_xpmem_table *table, struct entry *entries, uint32_t from)
 {
     long result =
-        raw(__NR_mmap, entries + from, STEP * sizeof(struct entry), PROT_READ | PROT_WRITE,
+        raw(__NR_mmap, entries + from, MAP_STEP * sizeof(struct entry), PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result) && result != -EEXIST)
         return -ENOMEM;
     /* Release, pairs with the acquire loads of `mapped`: below it the memory can be read. */
-    atomic_compare_exchange_strong_explicit(&table->mapped, &from, from + STEP,
+    atomic_compare_exchange_strong_explicit(&table->mapped, &from, from + MAP_STEP,
                                             memory_order_release, memory_order_relaxed);
     return 0;
 }
 
-/* Pops an entry from the list of those given back. The head has a count of changes (against ABA):
- * it is replaced only if the list is unchanged since it was read. */
-static struct entry *take_used(struct space_xpmem_table *table, struct entry *entries)
+/* Pops an entry from the list of free entries. The head contains a count of changes, so that the
+ * compare-and-swap fails if the list has changed since the head was read (ABA). */
+static struct entry *pop_free(struct space_xpmem_table *table, struct entry *entries)
 {
     uint64_t head = atomic_load_explicit(&table->free, memory_order_acquire), next;
     do {
@@ -82,7 +81,7 @@ static struct entry *take_used(struct space_xpmem_table *table, struct entry *en
     return &entries[(uint32_t)head - 1];
 }
 
-static void give_used(struct space_xpmem_table *table, struct entry *entries, struct entry *entry)
+static void push_free(struct space_xpmem_table *table, struct entry *entries, struct entry *entry)
 {
     uint32_t number = (uint32_t)(entry - entries) + 1;
     uint64_t head = atomic_load_explicit(&table->free, memory_order_relaxed), next;
@@ -93,14 +92,15 @@ static void give_used(struct space_xpmem_table *table, struct entry *entries, st
                                                     memory_order_relaxed));
 }
 
-static struct entry *take_fresh(struct space_xpmem_table *table, struct entry *entries)
+/* Allocates an entry that was never used. */
+static struct entry *allocate_unused(struct space_xpmem_table *table, struct entry *entries)
 {
     uint32_t used = atomic_load_explicit(&table->used, memory_order_relaxed);
     do {
         if (used == ENTRY_COUNT)
             return NULL;
         uint32_t mapped = atomic_load_explicit(&table->mapped, memory_order_acquire);
-        if (used >= mapped && map_step(table, entries, mapped) != 0)
+        if (used >= mapped && map_entries(table, entries, mapped) != 0)
             return NULL;
     } while (!atomic_compare_exchange_weak_explicit(&table->used, &used, used + 1,
                                                     memory_order_relaxed, memory_order_relaxed));
@@ -111,9 +111,9 @@ int64_t entry_add(struct space *space, struct space_slot *self, enum entry_kind 
                   const struct entry_content *content)
 {
     struct space_xpmem_table *table = &self->xpmem.tables[kind];
-    struct entry *entries = entries_of(space, self, kind), *entry = take_used(table, entries);
+    struct entry *entries = entries_of(space, self, kind), *entry = pop_free(table, entries);
     if (!entry)
-        entry = take_fresh(table, entries);
+        entry = allocate_unused(table, entries);
     if (!entry)
         return -ENOMEM;
     uint16_t uses = (uint16_t)(atomic_load_explicit(&entry->uses, memory_order_relaxed) + 1);
@@ -163,7 +163,7 @@ long entry_remove(struct space *space, struct space_slot *self, enum entry_kind 
                       &entry->id, &expected, 0, memory_order_acq_rel, memory_order_relaxed))
         return -ENOENT;
     if (atomic_load_explicit(&entry->uses, memory_order_relaxed) < ENTRY_USES)
-        give_used(&self->xpmem.tables[kind], entries_of(space, self, kind), entry);
+        push_free(&self->xpmem.tables[kind], entries_of(space, self, kind), entry);
     return 0;
 }
 

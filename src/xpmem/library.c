@@ -1,16 +1,19 @@
 /* src/xpmem/library.c: libxpmem.so.0.
  *
- * A thin layer: in a space it calls the root's library through the registry (src/xpmem/calls.h),
- * elsewhere the kernel module (device.h). Freestanding and without DT_NEEDED, as the agent is, so
- * that one file serves glibc and musl of any version; the few functions that it calls are weak
+ * In a space it calls the root's library through the registry (operations.c), elsewhere the kernel
+ * module behind /dev/xpmem, if there is one. Freestanding and without DT_NEEDED, as the agent is,
+ * so that one file serves glibc and musl of any version. Its few calls to a libc are weak
  * references. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/raw.h"
 #include "onespace.h"
 #include "space/registry.h"
 #include "xpmem.h"
-#include "xpmem/device.h"
 
 #define VERSION 0x00027004
 #define WEAK    __attribute__((weak))
@@ -19,10 +22,85 @@ extern unsigned long getauxval(unsigned long) WEAK;
 extern int *__errno_location(void) WEAK;
 extern int onespace_self(void) WEAK; /* NULL unless the program uses libonespace */
 
-static _Atomic int has_warned;          /* that the registry is of another version */
+/* ---- The kernel module: commands and arguments of its interface (xpmem_internal.h) ---- */
+
+enum {
+    DEVICE_VERSION = 0x7800, /* _IO('x', 0) and so on */
+    DEVICE_MAKE,
+    DEVICE_REMOVE,
+    DEVICE_GET,
+    DEVICE_RELEASE,
+    DEVICE_ATTACH,
+    DEVICE_DETACH,
+    DEVICE_FORK_BEGIN,
+    DEVICE_FORK_END,
+};
+
+struct device_make {
+    uint64_t address;
+    uint64_t size;
+    int permit_type;
+    uint64_t permit_value;
+    int64_t segid;
+};
+struct device_get {
+    int64_t segid;
+    int flags, permit_type;
+    uint64_t permit_value;
+    int64_t apid;
+};
+struct device_attach {
+    int64_t apid, offset;
+    uint64_t size, address;
+    int fd, flags;
+};
+
+static _Atomic int device = -1; /* set by the first thread to open it, by compare-and-swap */
+
+/* Opens the device: 0 or -errno (-ENOENT without the module). */
+static long device_open(void)
+{
+    struct stat status;
+    long result = raw(__NR_newfstatat, AT_FDCWD, "/dev/xpmem", &status, 0);
+    if (result < 0)
+        return result;
+    if (!S_ISCHR(status.st_mode))
+        return -ENODEV;
+    long fd = raw(__NR_openat, AT_FDCWD, "/dev/xpmem", O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    int none = -1;
+    if (!atomic_compare_exchange_strong(&device, &none, (int)fd))
+        raw(__NR_close, fd);
+    return 0;
+}
+
+/* Sends a command to the module, after opening the device if necessary: its result or -errno. */
+static long device_command(int command, void *argument)
+{
+    if (atomic_load(&device) < 0) {
+        long result = device_open();
+        if (result < 0)
+            return result;
+    }
+    long result = raw(__NR_ioctl, atomic_load(&device), command, argument);
+    if (result != -XPMEM_ERRNO_NOPROC)
+        return result;
+    /* The module does not know a forked child until the child opens the device itself. */
+    long fd = raw(__NR_openat, AT_FDCWD, "/dev/xpmem", O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return fd;
+    raw(__NR_close, atomic_exchange(&device, (int)fd));
+    return raw(__NR_ioctl, fd, command, argument);
+}
+
+/* ---- The library ---- */
+
+static _Atomic int has_warned;          /* about a registry of another version */
 static struct space_slot *_Atomic task; /* set by find_task; all threads store the same pointer */
 
-/* The slot of the calling task, or NULL if it is none or the registry has another layout. */
+/* Returns the slot of the calling task, or NULL if it is no task or the registry has another
+ * layout. */
 static struct space_slot *find_task(void)
 {
     struct space *space = getauxval ? (struct space *)getauxval(SPACE_AT_REGISTRY) : NULL;
@@ -34,8 +112,8 @@ static struct space_slot *find_task(void)
     return slot;
 }
 
-/* The caller's slot; NULL outside a space and in a forked child. Whether the caller is a root is
- * tested each time: its space may have ended. */
+/* Returns the caller's slot; NULL outside a space and in a forked child. A root is looked up each
+ * time, because its space may have ended. */
 static struct space_slot *member(void)
 {
     struct space_slot *slot = atomic_load_explicit(&task, memory_order_acquire);
@@ -46,13 +124,13 @@ static struct space_slot *member(void)
     return onespace_self && onespace_self() == ONESPACE_ROOT ? &space_registry()->slots[0] : NULL;
 }
 
-static const struct space_xpmem_operations *calls(void)
+static const struct space_xpmem_operations *operations(void)
 {
     return &space_registry()->operations.xpmem;
 }
 
-/* The result, or -1 with errno set if it is -errno. */
-static long answer(long result)
+/* Returns the result, or -1 with errno set if it is -errno. */
+static long return_errno(long result)
 {
     if (!raw_failed(result))
         return result;
@@ -63,51 +141,54 @@ static long answer(long result)
 
 int xpmem_version(void)
 {
-    return member() ? VERSION : (int)answer(device_command(DEVICE_VERSION, NULL));
+    return member() ? VERSION : (int)return_errno(device_command(DEVICE_VERSION, NULL));
 }
 
 xpmem_segid_t xpmem_make(void *address, size_t size, int permit_type, void *permit_value)
 {
     struct space_slot *self = member();
     if (self)
-        return answer(
-            calls()->make(self, (uintptr_t)address, size, permit_type, (uintptr_t)permit_value));
+        return return_errno(operations()->make(self, (uintptr_t)address, size, permit_type,
+                                               (uintptr_t)permit_value));
     struct device_make make = {(uintptr_t)address, size, permit_type, (uintptr_t)permit_value, -1};
-    long result = answer(device_command(DEVICE_MAKE, &make));
+    long result = return_errno(device_command(DEVICE_MAKE, &make));
     return result < 0 || make.segid == 0 ? -1 : make.segid;
 }
 
 int xpmem_remove(xpmem_segid_t segid)
 {
     struct space_slot *self = member();
-    return (int)answer(self ? calls()->remove(self, segid) : device_command(DEVICE_REMOVE, &segid));
+    return (int)return_errno(self ? operations()->remove(self, segid)
+                                  : device_command(DEVICE_REMOVE, &segid));
 }
 
-/* permit_value is not looked at, as in the original library. */
+/* permit_value is ignored, as in the original library. */
 xpmem_apid_t xpmem_get(xpmem_segid_t segid, int flags, int permit_type, void *permit_value)
 {
     struct space_slot *self = member();
     (void)permit_value;
     if (self)
-        return answer(calls()->get(self, segid, flags, permit_type));
+        return return_errno(operations()->get(self, segid, flags, permit_type));
     struct device_get get = {segid, flags, permit_type, 0, -1};
-    long result = answer(device_command(DEVICE_GET, &get));
+    long result = return_errno(device_command(DEVICE_GET, &get));
     return result < 0 || get.apid == 0 ? -1 : get.apid;
 }
 
 int xpmem_release(xpmem_apid_t apid)
 {
     struct space_slot *self = member();
-    return (int)answer(self ? calls()->release(self, apid) : device_command(DEVICE_RELEASE, &apid));
+    return (int)return_errno(self ? operations()->release(self, apid)
+                                  : device_command(DEVICE_RELEASE, &apid));
 }
 
 void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at)
 {
     struct space_slot *self = member();
     if (self)
-        return (void *)answer(calls()->attach(self, addr.apid, addr.offset, size, (uintptr_t)at));
+        return (void *)return_errno(
+            operations()->attach(self, addr.apid, addr.offset, size, (uintptr_t)at));
     struct device_attach attach = {addr.apid, addr.offset, size, (uintptr_t)at, -1, 0};
-    long result = answer(device_command(DEVICE_ATTACH, &attach));
+    long result = return_errno(device_command(DEVICE_ATTACH, &attach));
     return result < 0 ? (void *)-1 : (void *)(uintptr_t)attach.address;
 }
 
@@ -116,16 +197,16 @@ int xpmem_detach(void *address)
     if (member()) /* the owner's own address: nothing to unmap */
         return 0;
     uint64_t at = (uintptr_t)address;
-    return (int)answer(device_command(DEVICE_DETACH, &at));
+    return (int)return_errno(device_command(DEVICE_DETACH, &at));
 }
 
 int xpmem_init(void)
 {
-    return member() ? 0 : (int)answer(device_open());
+    return member() ? 0 : (int)return_errno(device_open());
 }
 
-/* The module's commands, for programs that call xpmem_ioctl. */
-static long command(struct space_slot *self, int number, void *argument)
+/* Performs a command of the module for a member that calls xpmem_ioctl. */
+static long member_command(struct space_slot *self, int number, void *argument)
 {
     struct device_make *make = argument;
     struct device_get *get = argument;
@@ -136,21 +217,23 @@ static long command(struct space_slot *self, int number, void *argument)
     case DEVICE_VERSION:
         return VERSION;
     case DEVICE_MAKE:
-        result =
-            calls()->make(self, make->address, make->size, make->permit_type, make->permit_value);
+        result = operations()->make(self, make->address, make->size, make->permit_type,
+                                    make->permit_value);
         make->segid = result > 0 ? result : make->segid;
         break;
     case DEVICE_REMOVE:
-        return calls()->remove(self, *id);
+        return operations()->remove(self, *id);
     case DEVICE_GET:
-        result = get->permit_value ? -EINVAL
-                                   : calls()->get(self, get->segid, get->flags, get->permit_type);
+        result = get->permit_value
+                     ? -EINVAL
+                     : operations()->get(self, get->segid, get->flags, get->permit_type);
         get->apid = result > 0 ? result : get->apid;
         break;
     case DEVICE_RELEASE:
-        return calls()->release(self, *id);
+        return operations()->release(self, *id);
     case DEVICE_ATTACH:
-        result = calls()->attach(self, attach->apid, attach->offset, attach->size, attach->address);
+        result =
+            operations()->attach(self, attach->apid, attach->offset, attach->size, attach->address);
         attach->address = !raw_failed(result) ? (uint64_t)result : attach->address;
         break;
     case DEVICE_DETACH:
@@ -166,5 +249,6 @@ static long command(struct space_slot *self, int number, void *argument)
 int xpmem_ioctl(int number, void *argument)
 {
     struct space_slot *self = member();
-    return (int)answer(self ? command(self, number, argument) : device_command(number, argument));
+    return (int)return_errno(self ? member_command(self, number, argument)
+                                  : device_command(number, argument));
 }

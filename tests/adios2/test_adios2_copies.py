@@ -10,7 +10,7 @@ STEPS = 6
 
 @pytest.fixture
 def counted(stream, guests):
-    """Runs a writer and a reader: how often each copied, and what they said."""
+    """Runs a writer and a reader; returns the numbers of copies and the results of both."""
     program = guests("adios2_copies")
 
     def run(write, read, steps=STEPS, **parameters):
@@ -27,7 +27,7 @@ def counted(stream, guests):
 
 
 def test_put_and_get_copy_once(counted):
-    """As many steps as the reader is fast enough for; on a busy machine it may be late for some, never for all."""
+    """Steps are lent if the reader is fast enough, which on a busy machine it is not for each step."""
     (written, read), _ = counted("put", "get", 40)
     assert read == 40 and written < read
 
@@ -40,7 +40,7 @@ def test_awaited_put_in_place_is_not_copied(counted):
 
 
 def test_put_in_place_is_copied_once(counted):
-    """The program's memory is its own again, while the reader still reads the step's."""
+    """The program gets its memory back while the reader still reads the step's."""
     assert counted("put", "in-place", reader={"Addresses": "on"})[0] == [STEPS, 0]
 
 
@@ -50,7 +50,7 @@ def test_puts_are_chosen(counted, puts, copies):
 
 
 @pytest.mark.parametrize("how", ["put-sync", "perform-puts"])
-def test_memory_is_the_programs_before_end_step(counted, how):
+def test_program_may_reuse_its_memory_before_end_step(counted, how):
     assert counted(how, "get")[0] == [STEPS, STEPS]
 
 
@@ -59,7 +59,7 @@ def test_small_puts_are_copied_at_once(counted):
 
 
 @pytest.mark.parametrize("how, gets", [("get-late", 1), ("get-hold", 1), ("get-twice", 2)])
-def test_slow_reader_gets_the_step_as_it_was(counted, how, gets):
+def test_slow_reader_gets_unchanged_data(counted, how, gets):
     (written, read), _ = counted("put", how, 8)
     assert read == gets * 8 and written >= 4
 
@@ -90,8 +90,8 @@ def test_reader_dies_in_the_middle_of_get(stream, counted):
         assert result.code == 0, result
 
 
-def test_reader_that_is_stopped_does_not_keep_the_writer(stream, counted):
-    """It holds no lent memory: the step's copy is there when it goes on."""
+def test_stopped_reader_does_not_block_the_writer(stream, counted):
+    """The reader continues with the copy of the step: it reads no lent memory."""
     writer = stream.start(counted.program, "put", "data", 8)
     reader = stream.start(counted.program, "get-stop", "data")
     reader.wait_for("pid ")

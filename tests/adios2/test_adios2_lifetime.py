@@ -27,7 +27,7 @@ def test_latest_step_is_read(stream):
     assert result.code == 0 and steps[-1] == 39 and len(steps) < 30, result
 
 
-def test_latecomer_gets_what_is_left(stream):
+def test_late_reader_gets_the_remaining_steps(stream):
     stream.configure(RendezvousReaderCount=0)
     writer = stream.start(stream.program, "write", "data", "60", "20")
     writer.wait_for("wrote 5")
@@ -38,7 +38,7 @@ def test_latecomer_gets_what_is_left(stream):
 
 
 @pytest.mark.parametrize("writers", [1, 2])
-def test_latecomer_gets_the_first_step_before_the_others(stream, writers):
+def test_late_reader_gets_the_first_step_before_the_others(stream, writers):
     stream.configure(writer={"RendezvousReaderCount": "0", "FirstTimestepPrecious": "true", "Ranks": "launcher"})
     started = stream.start_ranks(writers, "write", "data", "60", "20")
     for writer in started:
@@ -67,7 +67,7 @@ def test_reader_of_the_latest_step_passes_over_the_first(stream):
     assert writer.finish().code == 0
 
 
-def test_writer_goes_on_when_a_reader_is_killed(stream):
+def test_writer_continues_after_a_reader_is_killed(stream):
     stream.configure(QueueLimit=1)
     writer = stream.start(stream.program, "write", "data", "50", "1")
     doomed = stream.start(stream.program, "read", "data", "100000")
@@ -77,7 +77,7 @@ def test_writer_goes_on_when_a_reader_is_killed(stream):
     assert result.code == 0 and "wrote 49" in result.out, result
 
 
-def test_reader_learns_that_the_writer_was_killed(stream):
+def test_reader_gets_an_error_after_the_writer_is_killed(stream):
     writer = stream.start(stream.program, "write", "data", "5000", "5")
     reader = stream.start(stream.program, "read", "data")
     reader.wait_for("step 3")
@@ -144,8 +144,8 @@ def test_reader_dies_after_each_phase(phases, phase, puts):
 
 
 @pytest.mark.parametrize("side, other", [("write", "read"), ("read", "write")])
-def test_one_end_is_killed_while_it_waits_for_the_other(phases, side, other):
-    """In the first BeginStep of the writer, in Open of the reader."""
+def test_waiting_end_is_killed(phases, side, other):
+    """The writer waits in its first BeginStep, the reader in Open."""
     phases.configure(reader={"OpenTimeoutSecs": "60"})
     waiting = phases.start(phases.phases, side, "data")
     waiting.wait_for("begin" if side == "write" else "open")
@@ -154,7 +154,7 @@ def test_one_end_is_killed_while_it_waits_for_the_other(phases, side, other):
     verify_stream_is_reusable(phases)
 
 
-def test_readers_come_and_die_one_after_another(stream):
+def test_readers_die_one_after_another(stream):
     stream.configure(RendezvousReaderCount=0)
     writer = stream.start(stream.program, "write", "data", "100", "20")
     for _ in range(3):

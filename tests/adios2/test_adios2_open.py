@@ -11,7 +11,7 @@ from jobs import BUILD, RUN
 
 # ---- Another engine ----
 
-def test_other_engine_serves_programs_outside_a_space(stream):
+def test_fallback_engine_serves_programs_outside_a_space(stream):
     writer = stream.outside(stream.program, "write", "data", "3")
     result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "3 steps, then the end" in result.out, result
@@ -30,7 +30,7 @@ def test_reader_in_a_space_follows_a_writer_outside(stream):
     assert writer.finish().code == 0
 
 
-def test_engine_to_fall_back_to_is_chosen(stream):
+def test_fallback_engine_is_chosen(stream):
     stream.configure(Fallback="BP5")
     writer = stream.outside(stream.program, "write", "data", "3").finish()
     assert writer.code == 0 and writer.err.count("BP5 is used instead") == 1, writer
@@ -40,13 +40,13 @@ def test_engine_to_fall_back_to_is_chosen(stream):
 
 
 @pytest.mark.parametrize("engine, says", [("none", "this process is in no space"), ("NoSuch", "NoSuch")])
-def test_no_engine_to_fall_back_to(stream, engine, says):
+def test_open_fails_without_a_fallback_engine(stream, engine, says):
     stream.configure(Fallback=engine)
     result = stream.outside(stream.program, "write", "data", "3").finish()
     assert result.code == 3 and says in result.out, result
 
 
-def test_reader_outside_the_writers_space_is_told(stream):
+def test_reader_outside_the_writers_space_gets_advice(stream):
     writer = stream.start(stream.program, "write", "data", "3")
     for _ in range(200):
         if (stream.directory / "data.onespace").exists():
@@ -59,7 +59,7 @@ def test_reader_outside_the_writers_space_is_told(stream):
     assert not (stream.directory / "data.onespace").exists()
 
 
-def test_reader_on_another_node_is_told(stream):
+def test_reader_on_another_node_gets_advice(stream):
     (stream.directory / "data.onespace").write_text("another-node 4711 4711\n")
     result = stream.outside(stream.program, "read", "data").finish()
     assert result.code == 3 and "process 4711 on another-node writes it in the space" in result.out, result
@@ -117,7 +117,7 @@ def test_ranks_on_several_nodes_cannot_use_the_space(stream, without_mpi):
     assert "SST of an ADIOS2 without MPI cannot write one stream from 2 ranks" in result.out, result
 
 
-def test_there_is_no_writer(stream):
+def test_reader_without_a_writer_times_out(stream):
     stream.configure(OpenTimeoutSecs=1)
     result = stream.run(stream.program, "read", "data")
     assert result.code == 3 and "no writer of this space has opened it within 1 s" in result.out, result
@@ -125,7 +125,7 @@ def test_there_is_no_writer(stream):
 
 # ---- Versions ----
 
-def test_writer_of_another_version(stream, guests):
+def test_writer_with_another_abi_is_rejected(stream, guests):
     impostor = stream.start(guests("adios2_impostor"), stdin=subprocess.PIPE)
     impostor.wait_for("ready")
     result = stream.start(stream.program, "read", "data").finish()
@@ -134,7 +134,7 @@ def test_writer_of_another_version(stream, guests):
     assert impostor.finish().code == 0
 
 
-def test_library_that_is_older_than_the_plugin(stream):
+def test_library_that_lacks_a_function_is_rejected(stream):
     """A libonespace that lacks a function fails when ADIOS2 loads the plug-in, not in the middle of a step."""
     old = stream.directory / "old"
     old.mkdir()
@@ -163,7 +163,7 @@ def test_library_that_is_older_than_the_plugin(stream):
     ({"ReserveQueueLimit": "1"}, "is supported by SST only"),
     ({"StepDistributionMode": "RoundRobin"}, "is supported by SST only"),
 ])
-def test_wrong_parameter(stream, parameters, says):
+def test_invalid_parameter_is_rejected(stream, parameters, says):
     stream.configure(writer=parameters)
     result = stream.outside(stream.program, "write", "data").finish()
     assert result.code == 3 and says in result.out, result
@@ -177,13 +177,13 @@ def test_parameters_of_sst_are_accepted(stream):
 
 
 @pytest.mark.parametrize("spin", ["auto", "0", "2000"])
-def test_reader_that_spins(stream, spin):
+def test_reader_polls(stream, spin):
     stream.configure(reader={"Spin": spin})
     result = stream.run(stream.program, "write", "data", "5", "5", ":", stream.program, "read", "data")
     assert result.code == 0 and "5 steps, then the end" in result.out, result
 
 
-def test_reader_that_spins_shares_its_cpu_with_the_writer(stream):
+def test_polling_reader_shares_its_cpu_with_the_writer(stream):
     """A reader that lost its CPU while it polled does not poll for some steps."""
     cpu = str(min(os.sched_getaffinity(0)))
     result = stream.run(stream.program, "write", "data", "60", "1", ":", stream.program, "read", "data",

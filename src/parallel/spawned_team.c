@@ -1,8 +1,8 @@
-/* src/parallel/made.c: teams whose members the caller makes.
+/* src/parallel/spawned_team.c: teams whose members the caller spawns (onespace_parallel_init).
  *
  * The new tasks run the caller's program from its beginning up to onespace_parallel_init. That call
- * recognises them by a pointer to the team's block, which they get both from the spawn and in the
- * environment. Programs that they start inherit only the latter. */
+ * recognises them by a pointer to the team's block, which they get from the spawn and in the
+ * environment. Programs that they start inherit only the environment. */
 #include "onespace.h"
 #include "parallel/team.h"
 
@@ -21,25 +21,26 @@ enum { END_TIMEOUT_MS = 1000 };
 
 extern char **environ;
 
-static struct team_block *block_of_worker(void)
+static struct team_block *find_worker_block(void)
 {
-    void *data = NULL, *told = NULL;
+    void *data = NULL, *from_environment = NULL;
     const char *text = getenv(WORKER_VARIABLE);
-    if (!text || sscanf(text, "%p", &told) != 1 || onespace_spawner(&data) < 0 || data != told)
+    if (!text || sscanf(text, "%p", &from_environment) != 1 || onespace_spawner(&data) < 0 ||
+        data != from_environment)
         return NULL;
     unsetenv(WORKER_VARIABLE);
     return data;
 }
 
-/* Runs the team's regions until it is dismissed. The export's name is made from the pointer, since
+/* Runs the team's regions until it is dismissed. The export's name contains the pointer, because
  * the block must not be read before it is held. */
-static int work(struct team_block *block)
+static int run_worker(struct team_block *block)
 {
     char name[TEAM_EXPORT_NAME];
     void *held;
-    int maker = onespace_spawner(NULL);
+    int spawner = onespace_spawner(NULL);
     snprintf(name, sizeof(name), TEAM_NAME ".made.%p", (void *)block);
-    int result = onespace_import(maker, name, &held, NULL, 0);
+    int result = onespace_import(spawner, name, &held, NULL, 0);
     if (result == 0)
         result = team_check_block(block);
     if (result < 0)
@@ -48,11 +49,11 @@ static int work(struct team_block *block)
     struct onespace_parallel *team = team_new((int)block->count, number, block);
     if (!team)
         return -ENOMEM;
-    team->owner_id = maker;
-    team->is_made = 1;
+    team->owner_id = spawner;
+    team->is_spawned = 1;
     result = team_enter(team);
     if (result == 0)
-        result = team_meet(team);
+        result = team_synchronize(team);
     if (result == 0)
         result = team_serve(team);
     team_leave(team);
@@ -83,8 +84,8 @@ static int program_path(char *path, size_t size)
     return 0;
 }
 
-/* ids[] is in the order of the spawns. The tasks' numbers may differ: they are given in the order
- * in which the tasks get to onespace_parallel_init. */
+/* ids[] is in the order of the spawns. The tasks' numbers may differ: they are assigned in the
+ * order in which the tasks reach onespace_parallel_init. */
 static int spawn_workers(struct onespace_parallel *team, char *const argv[], int ids[])
 {
     char path[PATH_MAX], variable[64];
@@ -103,25 +104,25 @@ static int spawn_workers(struct onespace_parallel *team, char *const argv[], int
     return result < 0 ? result : 0;
 }
 
-/* Waits until all workers have a number, and then meets them. Only the spawner can find that one
- * ended before it had a number. */
+/* Waits until all workers have a number, and then synchronizes with them. Only the spawner can find
+ * that a worker ended before it had a number. */
 static int await_workers(struct onespace_parallel *team, const int ids[])
 {
     const struct timespec pause = {0, 200000};
     for (;;) {
-        int come = 0;
+        int joined = 0;
         for (int i = 1; i < team->count; i++)
-            come += atomic_load_explicit(&team->block->members[i].id, memory_order_acquire) != 0;
-        if (come == team->count - 1)
-            return team_meet(team);
+            joined += atomic_load_explicit(&team->block->members[i].id, memory_order_acquire) != 0;
+        if (joined == team->count - 1)
+            return team_synchronize(team);
         for (int i = 1; i < team->count; i++)
-            if (team_has_ended(ids[i]))
+            if (member_has_ended(ids[i]))
                 return -EOWNERDEAD;
         nanosleep(&pause, NULL);
     }
 }
 
-static void end_workers(const int ids[], int count)
+static void wait_or_kill_workers(const int ids[], int count)
 {
     for (int i = 1; i < count; i++)
         if (ids[i] > 0 && onespace_wait(ids[i], NULL, END_TIMEOUT_MS) == -ETIMEDOUT) {
@@ -130,15 +131,15 @@ static void end_workers(const int ids[], int count)
         }
 }
 
-void team_end_made(struct onespace_parallel *team)
+void team_end_workers(struct onespace_parallel *team)
 {
     struct team_region dismissal = {.order = ORDER_DISMISS};
     int is_lost = team_fork(team, &dismissal) < 0;
-    int *ids = team->made_ids;
+    int *ids = team->worker_ids;
     for (int i = 1; i < team->count && !is_lost; i++)
         (void)!onespace_wait(ids[i], NULL, -1);
     if (is_lost)
-        end_workers(ids, team->count);
+        wait_or_kill_workers(ids, team->count);
     free(ids);
 }
 
@@ -148,14 +149,14 @@ static int count_cpus(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-static int make(struct onespace_parallel **result_team, int count, char *const argv[])
+static int spawn_team(struct onespace_parallel **result_team, int count, char *const argv[])
 {
     struct onespace_parallel *team = team_new(count, 0, NULL);
     int *ids = calloc((size_t)count, sizeof(*ids));
     int result = team && ids ? 0 : -ENOMEM;
     if (result == 0) {
-        team->is_made = 1;
-        team->made_ids = ids;
+        team->is_spawned = 1;
+        team->worker_ids = ids;
         snprintf(team->block->export_name, TEAM_EXPORT_NAME, TEAM_NAME ".made.%p",
                  (void *)team->block);
         result = team_enter(team);
@@ -169,8 +170,8 @@ static int make(struct onespace_parallel **result_team, int count, char *const a
             return 0;
         }
         atomic_store(&team->block->lost, 1);
-        team_look(team);
-        end_workers(ids, count);
+        team_check_lost(team);
+        wait_or_kill_workers(ids, count);
         team_leave(team);
     } else if (team) {
         team_free(team);
@@ -181,18 +182,18 @@ static int make(struct onespace_parallel **result_team, int count, char *const a
 
 int onespace_parallel_init(struct onespace_parallel **team, int count, char *const argv[])
 {
-    struct team_block *block = block_of_worker();
+    struct team_block *block = find_worker_block();
     if (block)
-        exit(work(block) == 0 ? 0 : 1);
+        exit(run_worker(block) == 0 ? 0 : 1);
     if (count < 0 || !argv || !argv[0])
         return -EINVAL;
     int was_member = onespace_self() >= 0;
     int self = onespace_init();
     if (self < 0)
         return self;
-    int result = make(team, count ? count : count_cpus(), argv);
+    int result = spawn_team(team, count ? count : count_cpus(), argv);
     if (result == 0)
-        (*team)->made_root = !was_member && self == ONESPACE_ROOT;
+        (*team)->created_space = !was_member && self == ONESPACE_ROOT;
     else if (!was_member && self == ONESPACE_ROOT)
         (void)!onespace_fini();
     return result;

@@ -1,32 +1,29 @@
-/* src/insitu/ends.c: leaving a channel, and what the reaper does for members that died.
+/* src/insitu/reaper_hook.c: leaving a channel, and the reaper's work for members that died.
  *
  * Freestanding: the reaper runs it. The reaper never unmaps by itself, because munmap may wait for
  * the reader of a userfaultfd: a channel that the reaper frees is FREEING, of slot 0, until the
- * thread of space/member.h has unmapped its parts. A place (struct insitu_rank, struct
- * insitu_consumer) is given back last of all: if a member dies while it leaves, the reaper finds
- * the place and does all of it again. A channel is freed by the member that finds no place taken:
- * it sets FREEING and looks again. A member that takes a place reads the state afterwards (both
+ * thread of space/member.h has unmapped its parts. A member clears `owner` of its
+ * struct insitu_rank or insitu_consumer last: if it dies while it leaves, the reaper finds the
+ * owner and repeats all steps. The member that finds no owner left frees the channel: it sets
+ * FREEING and tests again. A member that becomes an owner reads the state afterwards (both
  * sequentially consistent), so at least one of them sees the other and gives way. */
-#include "insitu/ends.h"
-
-#include "insitu/handle.h"
-#include "insitu/wake.h"
+#include "insitu/insitu.h"
 #include "space/member.h"
 
 static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_RUNS - UNMAPPER_CHANNELS,
               "each channel may be posted");
 
-static uint64_t kind_of(uint64_t state)
+static uint64_t channel_kind(uint64_t state)
 {
     return state & CHANNEL_KIND_MASK;
 }
 
-static uint64_t use_of(uint64_t state)
+static uint64_t channel_use(uint64_t state)
 {
     return state >> CHANNEL_USE_SHIFT << CHANNEL_USE_SHIFT;
 }
 
-static uint32_t slot_of(uint64_t state)
+static uint32_t channel_slot(uint64_t state)
 {
     return (uint32_t)state >> CHANNEL_SLOT_SHIFT;
 }
@@ -51,25 +48,25 @@ static void unmap_parts(const struct insitu_channel *channel)
 /* FREEING -> FREE. Only its caller changes the state of a channel that is FREEING. */
 static void set_free(struct insitu_channel *channel)
 {
-    atomic_store(&channel->state, use_of(atomic_load(&channel->state)) | CHANNEL_FREE);
+    atomic_store(&channel->state, channel_use(atomic_load(&channel->state)) | CHANNEL_FREE);
 }
 
-/* LIVE -> FREEING, if no place is taken. Whether the caller is to unmap the parts. */
+/* LIVE -> FREEING, if the channel has no owner. Returns whether the caller must unmap the parts. */
 static int start_freeing(struct insitu_channel *channel, unsigned slot)
 {
     uint64_t state = atomic_load(&channel->state);
-    while (kind_of(state) == CHANNEL_LIVE && !is_used(channel)) {
-        uint64_t freeing = use_of(state) | slot << CHANNEL_SLOT_SHIFT | CHANNEL_FREEING;
+    while (channel_kind(state) == CHANNEL_LIVE && !is_used(channel)) {
+        uint64_t freeing = channel_use(state) | slot << CHANNEL_SLOT_SHIFT | CHANNEL_FREEING;
         if (!atomic_compare_exchange_strong(&channel->state, &state, freeing))
             continue;
         if (!is_used(channel))
             return 1;
-        atomic_store(&channel->state, state); /* and look again: who came may have left */
+        atomic_store(&channel->state, state); /* test again: the new owner may have left */
     }
     return 0;
 }
 
-void insitu_try_free(struct insitu_channel *channel, unsigned slot)
+void insitu_channel_try_free(struct insitu_channel *channel, unsigned slot)
 {
     if (!start_freeing(channel, slot))
         return;
@@ -95,81 +92,81 @@ static void finish_run(struct space *space, struct unmapper_run run)
 }
 
 /* Reaper: the channel is FREEING, of slot 0. */
-static void post(struct space *space, const struct insitu_channel *channel)
+static void post_unmap(struct space *space, const struct insitu_channel *channel)
 {
     unsigned index = (unsigned)(channel - insitu_table()->channels);
     struct unmapper_run run = {(uint16_t)(UNMAPPER_CHANNELS + index), 1, unmap_run, finish_run};
     unmapper_post(space, run);
 }
 
-static void try_free_by_reaper(struct space *space, struct insitu_channel *channel)
+static void try_free_in_reaper(struct space *space, struct insitu_channel *channel)
 {
     if (start_freeing(channel, 0))
-        post(space, channel);
+        post_unmap(space, channel);
 }
 
-void insitu_leave_consumer(struct insitu_channel *channel, struct insitu_consumer *place)
+void insitu_consumer_leave(struct insitu_channel *channel, struct insitu_consumer *consumer)
 {
-    atomic_store(&place->active, 0);
-    atomic_store(&place->holding, 0);
-    atomic_store(&place->seen, 0);
-    atomic_store(&place->owner, 0);
-    insitu_ring(&channel->freed);
+    atomic_store(&consumer->active, 0);
+    atomic_store(&consumer->holding, 0);
+    atomic_store(&consumer->seen, 0);
+    atomic_store(&consumer->owner, 0);
+    insitu_notify(&channel->entry_event);
 }
 
 /* The end of a rank breaks the channel, unless it has closed the channel and only waited for its
- * arrays: the steps that consumers are still to get are complete then, and consumers hold its
- * memory. */
-static void leave_rank(struct insitu_channel *channel, struct insitu_rank *rank)
+ * arrays: then all steps that consumers will still get are complete, and consumers hold its memory.
+ */
+static void rank_died(struct insitu_channel *channel, struct insitu_rank *rank)
 {
     if (!atomic_load(&rank->closed))
         atomic_store(&channel->broken, atomic_load(&rank->owner));
     atomic_store(&rank->owner, 0);
-    insitu_ring(&channel->news);
-    insitu_ring(&channel->freed);
+    insitu_notify(&channel->step_event);
+    insitu_notify(&channel->entry_event);
 }
 
-static void drop_places(struct space *space, struct insitu_channel *channel, uint32_t owner)
+static void release_owned(struct space *space, struct insitu_channel *channel, uint32_t owner)
 {
     for (unsigned i = 0; i < channel->ranks; i++)
         if (atomic_load(&channel->rank[i].owner) == owner)
-            leave_rank(channel, &channel->rank[i]);
+            rank_died(channel, &channel->rank[i]);
     uint32_t high = atomic_load(&channel->consumers_high);
     for (unsigned i = 0; i < high; i++)
         if (atomic_load(&channel->consumers[i].owner) == owner)
-            insitu_leave_consumer(channel, &channel->consumers[i]);
-    try_free_by_reaper(space, channel); /* it may have died between leaving and freeing, too */
+            insitu_consumer_leave(channel, &channel->consumers[i]);
+    try_free_in_reaper(space, channel); /* the member may have died between leaving and freeing */
 }
 
-/* Completes what the dead member was making or freeing. */
-static void finish(struct space *space, struct insitu_channel *channel, unsigned slot)
+/* Completes the creation or the freeing that the dead member had begun. */
+static void finish_transition(struct space *space, struct insitu_channel *channel, unsigned slot)
 {
     uint64_t state = atomic_load(&channel->state);
-    if (slot_of(state) != slot)
+    if (channel_slot(state) != slot)
         return;
-    if (kind_of(state) == CHANNEL_CLAIMED) {
+    if (channel_kind(state) == CHANNEL_CLAIMED) {
         for (unsigned i = 0; i < channel->ranks; i++)
             atomic_store(&channel->rank[i].owner, 0);
-        atomic_store(&channel->state, use_of(state) | CHANNEL_FREEING);
-        post(space, channel);
-    } else if (kind_of(state) == CHANNEL_FREEING) {
-        atomic_store(&channel->state, use_of(state) | CHANNEL_LIVE);
-        try_free_by_reaper(space, channel);
+        atomic_store(&channel->state, channel_use(state) | CHANNEL_FREEING);
+        post_unmap(space, channel);
+    } else if (channel_kind(state) == CHANNEL_FREEING) {
+        atomic_store(&channel->state, channel_use(state) | CHANNEL_LIVE);
+        try_free_in_reaper(space, channel);
     }
 }
 
-static void drop(struct space *space, struct space_slot *slot)
+static void member_ended(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&space->insitu))
         return;
     struct insitu_table *table = insitu_table();
     uint32_t owner = (uint32_t)atomic_load(&slot->id) + 1, high = atomic_load(&table->high);
     for (unsigned i = 0; i < high; i++) {
-        uint64_t kind = kind_of(atomic_load(&table->channels[i].state));
+        uint64_t kind = channel_kind(atomic_load(&table->channels[i].state));
         if (kind == CHANNEL_CLAIMED || kind == CHANNEL_FREEING)
-            finish(space, &table->channels[i], slot_index(space, slot));
+            finish_transition(space, &table->channels[i], slot_index(space, slot));
         if (kind != CHANNEL_FREE)
-            drop_places(space, &table->channels[i], owner);
+            release_owned(space, &table->channels[i], owner);
     }
     uint32_t locked = owner;
     if (atomic_compare_exchange_strong(&table->lock, &locked, 0))
@@ -177,4 +174,4 @@ static void drop(struct space *space, struct space_slot *slot)
     futex_bump(&table->names);
 }
 
-const struct member_hooks insitu_hooks = {.ended = drop};
+const struct member_hooks insitu_hooks = {.ended = member_ended};
