@@ -1,5 +1,5 @@
-"""tests/launch/test_slurm.py: srun as launcher, and the plug-in for `srun --onespace`, with a Slurm that the tests bring
-up themselves: two nodes, which are two instances of slurmd on this machine."""
+"""tests/launch/test_slurm.py: srun as launcher, and the plug-in for `srun --onespace`, with a Slurm that the tests
+start themselves: two nodes, which are two instances of slurmd on this machine."""
 import os
 import pathlib
 import re
