@@ -1,5 +1,5 @@
 """tests/launch/test_containers.py: one container for all ranks of a node, and one for each rank: what works, what is
-refused, and with which message. The tables of docs/containers.md say the same. podman, ch-run (Charliecloud) and bwrap run
+refused, and with which message. docs/containers.md has the same tables. podman, ch-run (Charliecloud), bwrap run
 here without an image: on a directory in which those of this machine are mounted."""
 import os
 import pathlib
