@@ -78,7 +78,7 @@ def test_broken_header_is_found_without_a_build(tmp_path):
     """scripts/check-aarch64, in a copy of what it reads."""
     if not shutil.which("aarch64-linux-gnu-gcc"):
         pytest.skip("no aarch64-linux-gnu-gcc: scripts/setup test")
-    for name in ("src", "include"):
+    for name in ("src", "include", "cmake"):
         shutil.copytree(ROOT / name, tmp_path / name)
     (tmp_path / "scripts").mkdir()
     script = shutil.copy(ROOT / "scripts/check-aarch64", tmp_path / "scripts")

@@ -253,7 +253,7 @@ def test_task_that_runs_the_roots_program_is_told_from_it(job, started, debugged
     asked = ["info line command_run", "p command_run"]
     result = attach_all(job, run.pid, *asked, "inferior 2", *asked, "info sharedlibrary").finish()
     in_root, in_task = result.out.split("[Switching to inferior 2 [process")
-    lines, values = (re.compile(r"run/command.c\" +starts at address (0x[0-9a-f]+)"),
+    lines, values = (re.compile(r"run/run.c\" +starts at address (0x[0-9a-f]+)"),
                      re.compile(r"= .* (0x[0-9a-f]+) <command_run>"))
     place, = lines.findall(in_root)
     assert values.findall(in_root) == [place] and not place.startswith("0x18"), str(result)
