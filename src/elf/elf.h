@@ -5,7 +5,7 @@
 #ifndef ONESPACE_ELF_H
 #define ONESPACE_ELF_H
 
-#include <limits.h>
+#include <linux/limits.h> /* PATH_MAX, in freestanding sources too */
 #include <stddef.h>
 #include <stdint.h>
 
