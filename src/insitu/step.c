@@ -220,7 +220,7 @@ static int check_begun(const struct onespace_insitu *handle)
 
 int onespace_insitu_put(struct onespace_insitu *handle, const struct onespace_insitu_array *array)
 {
-    int64_t strides[ONESPACE_INSITU_DIMENSIONS];
+    int64_t strides[ONESPACE_INSITU_DIMENSIONS] = {0};
     uint64_t span = 0;
     int result = check_begun(handle);
     if (result == 0)

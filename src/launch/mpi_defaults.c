@@ -108,18 +108,18 @@ void mpi_defaults_set(unsigned ranks)
             setenv(defaults[i].name, defaults[i].value, 0);
 }
 
-void mpi_defaults_describe(unsigned ranks, char *words, size_t size)
+void mpi_defaults_describe(unsigned ranks, char *text, size_t size)
 {
     char *path = component_path();
     size_t used = 0;
-    words[0] = 0;
+    text[0] = 0;
     if (path)
-        used = (size_t)snprintf(words, size, "set %s=%s", COMPONENT_PATH, path);
+        used = (size_t)snprintf(text, size, "set %s=%s", COMPONENT_PATH, path);
     free(path);
     for (unsigned i = 0; i < COUNT && used < size; i++) {
         const char *given = getenv(defaults[i].name);
         if (is_needed(i, ranks))
-            used += (size_t)snprintf(words + used, size - used, "%s%s %s=%s", used ? ", " : "",
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s=%s", used ? ", " : "",
                                      given ? "left alone:" : "set", defaults[i].name,
                                      given ? given : defaults[i].value);
     }

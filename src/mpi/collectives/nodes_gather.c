@@ -93,7 +93,7 @@ struct read_ctx {
 
 static void read_block(const struct read_ctx *ctx, int source, const char *data, size_t bytes)
 {
-    struct typed_buf block;
+    struct typed_buf block = {0};
     const struct engine_part part = {data, bytes, NULL};
     buf_block(ctx->recvbuf, &ctx->type, source, &block);
     coll_set_error(ctx->within, typed_buf_receive(&block, &part));
@@ -240,7 +240,7 @@ int nodes_gather(struct coll_call *call)
     const struct nodes *nodes = call->communicator->nodes;
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     size_t bytes = 0;
-    struct typed_buf sendblock;
+    struct typed_buf sendblock = {0};
     struct read_ctx read = {.nodes = nodes, .recvbuf = recvbuf};
     int root = call->root, receives = coll_receives(call);
     int has_counts = call->operation == COLL_ALLGATHERV;
@@ -359,7 +359,7 @@ int nodes_scatter(struct coll_call *call)
     const struct nodes *nodes = call->communicator->nodes;
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     struct item_layout type;
-    struct typed_buf recvblock, all;
+    struct typed_buf recvblock = {0}, all = {0};
     size_t block_bytes = 0, ranks = (size_t)call->size;
     int root = call->root, is_root = call->rank == root, in_place = recvbuf->addr == MPI_IN_PLACE;
     if (call->operation == COLL_SCATTERV)
@@ -412,7 +412,7 @@ static int alltoall_among_leaders(const struct nodes *nodes, size_t block_bytes)
     for (int node = 0; node < nodes->count; node++)
         for (int from = 0; from < local_ranks; from++)
             for (int i = nodes->node_starts[node]; i < nodes->node_starts[node + 1]; i++) {
-                size_t block = (size_t)(from * nodes->ranks + nodes->node_order[i]);
+                size_t block = (size_t)from * (size_t)nodes->ranks + (size_t)nodes->node_order[i];
                 memcpy(to, nodes->buffers[0] + block * block_bytes, block_bytes);
                 to += block_bytes;
             }

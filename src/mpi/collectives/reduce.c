@@ -138,6 +138,7 @@ int reduce_operation_find(const struct coll_call *call, struct reduce_operation 
 static int prepare_blocks(struct reduce_ctx *ctx, size_t count)
 {
     const struct item_layout *type = &ctx->of.type;
+    ctx->operands = (struct operand_bufs){0};
     int result = operand_bufs_init(&ctx->operands, communicator_pack_bufs(ctx->call->communicator),
                                    ctx->call->recvbuf.datatype, type, count, 1);
     if (result != MPI_SUCCESS)
