@@ -51,21 +51,5 @@ static int alltoall(struct coll_call *call)
 
 int coll_alltoall(struct coll_call *call, int *result)
 {
-    int error = MPI_SUCCESS;
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_alltoall(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        error = alltoall(call);
-        if (error != MPI_SUCCESS)
-            coll_fail(call, error);
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_alltoall, alltoall);
 }

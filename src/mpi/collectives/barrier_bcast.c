@@ -27,15 +27,14 @@ static void receive(void *context, int source, const struct engine_part *part)
 
 /* Ranks pass on the data in the form in which they received it, so each of them packs a short
  * derived type. */
-static void broadcast(struct coll_call *call)
+/* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
+static int broadcast(struct coll_call *call)
 {
     struct typed_buf buf;
     int is_root = call->root == call->rank;
     int error = buf_check(&call->recvbuf, call->recvbuf.count ? BUF_SENT : BUF_EMPTY_BCAST, &buf);
-    if (error != MPI_SUCCESS) {
-        coll_fail(call, error);
-        return;
-    }
+    if (error != MPI_SUCCESS)
+        return error;
     size_t bytes = typed_buf_bytes(&buf);
     char *packed = coll_pack_buf(call, buf.type.layout != NULL, bytes);
     struct typed_buf packed_buf = typed_buf_of_bytes(packed, bytes);
@@ -48,22 +47,10 @@ static void broadcast(struct coll_call *call)
         call, engine_broadcast(call->communicator->engine, call->root, &offer, receive, &recv));
     if (packed && !is_root && call->error == MPI_SUCCESS)
         call->error = typed_buf_receive(&buf, &part);
+    return MPI_SUCCESS;
 }
 
 int coll_bcast(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_bcast(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        broadcast(call);
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_bcast, broadcast);
 }

@@ -166,6 +166,29 @@ void coll_fail(struct coll_call *call, int error);
 /* Returns 1. */
 int coll_end(struct coll_call *call, int *result);
 
+/* In place of an error class: the MPI library runs the call, on all ranks. */
+enum { COLL_IN_LIBRARY = -1 };
+/* Runs the call on the path that coll_begin chooses. over_nodes returns 0 if the MPI library runs
+ * it; NULL: the library runs all such calls. in_space returns MPI_SUCCESS, COLL_IN_LIBRARY, or the
+ * class of this rank's error before anything was exchanged. Returns 0 if the MPI library runs the
+ * call, on all ranks. Inlined, so that both are direct calls. */
+static inline int coll_run(struct coll_call *call, int *result,
+                           int (*over_nodes)(struct coll_call *),
+                           int (*in_space)(struct coll_call *))
+{
+    enum coll_path path = coll_begin(call);
+    if (path == COLL_LIBRARY || (path == COLL_NODES && !(over_nodes && over_nodes(call))))
+        return 0;
+    if (path == COLL_SPACE) {
+        int error = in_space(call);
+        if (error == COLL_IN_LIBRARY)
+            return 0;
+        if (error != MPI_SUCCESS)
+            coll_fail(call, error);
+    }
+    return coll_end(call, result);
+}
+
 /* ---- Arguments ----
  * Functions that check return MPI_SUCCESS or the class of the MPI library's error. */
 

@@ -25,15 +25,14 @@ static int check_gather(struct coll_call *call, struct typed_buf *sendblock,
     return buf_check(&call->sendbuf, BUF_SENT, sendblock);
 }
 
-static void gather(struct coll_call *call)
+/* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
+static int gather(struct coll_call *call)
 {
     struct typed_buf sendblock;
     struct recv_each_ctx recv = {call, &call->recvbuf, {0}};
     int error = check_gather(call, &sendblock, &recv);
-    if (error != MPI_SUCCESS) {
-        coll_fail(call, error);
-        return;
-    }
+    if (error != MPI_SUCCESS)
+        return error;
     const struct engine_part own = typed_buf_part(&sendblock);
     struct engine_offer offer = {.base = own.data, .bytes = own.bytes, .layout = own.layout};
     char *packed = coll_pack_buf(call, own.layout != NULL, own.bytes);
@@ -44,24 +43,12 @@ static void gather(struct coll_call *call)
     coll_exchange(call, ENGINE_GATHER, ENGINE_ALL_RANKS, call->root,
                   call->root == call->rank ? NULL : &offer, recv_each, &recv);
     call->own_part = NULL;
+    return MPI_SUCCESS;
 }
 
 int coll_gather(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_gather(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        gather(call);
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_gather, gather);
 }
 
 /* ---- Scatter ---- */
@@ -109,23 +96,12 @@ static int scatter_receive(struct coll_call *call)
     return MPI_SUCCESS;
 }
 
+static int scatter(struct coll_call *call)
+{
+    return call->root == call->rank ? scatter_from_root(call) : scatter_receive(call);
+}
+
 int coll_scatter(struct coll_call *call, int *result)
 {
-    int error = MPI_SUCCESS;
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_scatter(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        error = call->root == call->rank ? scatter_from_root(call) : scatter_receive(call);
-        if (error != MPI_SUCCESS)
-            coll_fail(call, error);
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_scatter, scatter);
 }

@@ -34,9 +34,6 @@ struct reduce_ctx {
     struct engine_blocks blocks;
 };
 
-/* In place of an error class: the MPI library runs the call, on all ranks. */
-enum { REDUCE_IN_LIBRARY = -1 };
-
 /* ---- Combining by functions of the program ---- */
 
 /* engine_operation.combine. The data is contiguous here; the function gets it with the type's gaps.
@@ -159,7 +156,7 @@ static int prepare_function(struct reduce_ctx *ctx, size_t count)
 {
     const struct item_layout *type = &ctx->of.type;
     if (type->size == 0)
-        return REDUCE_IN_LIBRARY;
+        return COLL_IN_LIBRARY;
     if (count * type->size > PACKED_MAX_BYTES)
         return prepare_blocks(ctx, count);
     ctx->bufs = communicator_pack_bufs(ctx->call->communicator);
@@ -175,7 +172,7 @@ static int prepare_function(struct reduce_ctx *ctx, size_t count)
                              count);
 }
 
-/* For `count` items in all. MPI_SUCCESS; REDUCE_IN_LIBRARY, which depends on the number of items
+/* For `count` items in all. MPI_SUCCESS; COLL_IN_LIBRARY, which depends on the number of items
  * and their size alone; or the class of this rank's error. */
 static int prepare(struct reduce_ctx *ctx, struct coll_call *call, MPI_Count count,
                    const struct reduce_rules *rules)
@@ -183,7 +180,7 @@ static int prepare(struct reduce_ctx *ctx, struct coll_call *call, MPI_Count cou
     ctx->call = call;
     ctx->operands.memory = NULL; /* the context is large: only what is read is initialised */
     if (count <= 0)
-        return count == 0 ? REDUCE_IN_LIBRARY : MPI_ERR_COUNT;
+        return count == 0 ? COLL_IN_LIBRARY : MPI_ERR_COUNT;
     int result = reduce_operation_find(call, &ctx->of);
     if (result != MPI_SUCCESS)
         return result;
@@ -235,7 +232,8 @@ static void finish_reduce(struct reduce_ctx *ctx, MPI_Count count, int result)
 
 /* ---- The operations ---- */
 
-/* 0: the MPI library runs the call. */
+/* Each returns what coll_run expects of in_space. */
+
 static int reduce(struct coll_call *call)
 {
     struct reduce_ctx ctx;
@@ -250,29 +248,14 @@ static int reduce(struct coll_call *call)
             finish_reduce(&ctx, count, result);
         else
             coll_set_error(call, result);
-    } else if (error != REDUCE_IN_LIBRARY)
-        coll_fail(call, error);
+    }
     operand_bufs_free(&ctx.operands);
-    return error != REDUCE_IN_LIBRARY;
+    return error;
 }
 
 int coll_reduce(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_reduce(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        if (!reduce(call))
-            return 0;
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_reduce, reduce);
 }
 
 static int scan(struct coll_call *call)
@@ -290,29 +273,14 @@ static int scan(struct coll_call *call)
             coll_set_error(call, result);
         else
             finish_reduce(&ctx, count, result);
-    } else if (error != REDUCE_IN_LIBRARY)
-        coll_fail(call, error);
+    }
     operand_bufs_free(&ctx.operands);
-    return error != REDUCE_IN_LIBRARY;
+    return error;
 }
 
 int coll_scan(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        if (!nodes_scan(call))
-            return 0;
-        break;
-    case COLL_SPACE:
-        if (!scan(call))
-            return 0;
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, nodes_scan, scan);
 }
 
 /* Rank i receives items first to first + count - 1 of `all`. */
@@ -351,10 +319,8 @@ static int reduce_scatter(struct coll_call *call)
     struct reduce_ctx ctx;
     const struct coll_buf *recvbuf = &call->recvbuf;
     MPI_Count first = 0, all = 0;
-    if (!buf_counts_are_valid(recvbuf, call->size)) {
-        coll_fail(call, MPI_ERR_COUNT);
-        return 1;
-    }
+    if (!buf_counts_are_valid(recvbuf, call->size))
+        return MPI_ERR_COUNT;
     for (int i = 0; i < call->size; i++) {
         first += i < call->rank ? buf_count(recvbuf, i) : 0;
         all += buf_count(recvbuf, i);
@@ -363,24 +329,12 @@ static int reduce_scatter(struct coll_call *call)
     int error = prepare(&ctx, call, all, &rules);
     if (error == MPI_SUCCESS)
         run_reduce_scatter(&ctx, all, first, buf_count(recvbuf, call->rank));
-    else if (error != REDUCE_IN_LIBRARY)
-        coll_fail(call, error);
     operand_bufs_free(&ctx.operands);
-    return error != REDUCE_IN_LIBRARY;
+    return error;
 }
 
+/* Over several nodes the MPI library is best: every rank needs data of all nodes. */
 int coll_reduce_scatter(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-    case COLL_NODES: /* best for the MPI library: every rank needs data of all nodes */
-        return 0;
-    case COLL_SPACE:
-        if (!reduce_scatter(call))
-            return 0;
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, NULL, reduce_scatter);
 }
