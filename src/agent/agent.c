@@ -196,7 +196,7 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
     if (!find_space())
         return;
     record_auxv(&_r_debug ? envp : &environ ? environ : NULL);
-    if (space_is_thread(agent_self))
+    if (slot_is_thread(agent_self))
         divert_exit();
     agent_space->operations.task_loaded(agent_self, first_link_map());
     tune_heap();

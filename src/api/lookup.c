@@ -249,7 +249,7 @@ static void wait_until_loaded(struct space *space, struct space_slot *slot, int 
 {
     uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
-           slot_find(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
+           slot_find(space, id) == slot && slot_state(slot) <= SLOT_RUNNING &&
            futex_now_ns() < deadline)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
@@ -278,9 +278,9 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     int result = force_libc_locking();
     if (result < 0)
         return result;
-    if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])
+    if (slot_is_alive(slot_state(slot)) && slot != &space->slots[0])
         wait_until_loaded(space, slot, id); /* earlier, a later library's symbol could be found */
-    if (!slot_is_alive(space_state(slot)))
+    if (!slot_is_alive(slot_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
     return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

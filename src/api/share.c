@@ -48,7 +48,7 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
     long result = hold_take(space, owner, self);
     if (result < 0)
         return (int)result;
-    uint32_t state = space_state(owner);
+    uint32_t state = slot_state(owner);
     if (slot_find(space, id) != owner)
         result = -ESRCH;
     else if (slot_is_alive(state))

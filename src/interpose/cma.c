@@ -80,7 +80,7 @@ static struct space_slot *hold_member(struct space *space, struct space_slot *se
 static int may_access(struct space *space, const struct space_slot *owner,
                       const struct space_slot *target)
 {
-    return owner == target || space_is_thread(owner) || space_is_thread(target) ||
+    return owner == target || slot_is_thread(owner) || slot_is_thread(target) ||
            hold_exists(space, owner, target);
 }
 

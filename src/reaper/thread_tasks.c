@@ -81,7 +81,7 @@ static void count_threads(struct census *census, int32_t process)
 
 static int is_live_thread_task(const struct space_slot *slot)
 {
-    return slot_is_alive(space_state(slot)) && space_is_thread(slot);
+    return slot_is_alive(slot_state(slot)) && slot_is_thread(slot);
 }
 
 /* Whether the task's main thread has ended, after which it creates no more threads. */
@@ -135,7 +135,7 @@ uint64_t thread_tasks_poll(struct space *space)
 
 void thread_tasks_end_with_process(struct space *space, const struct space_slot *owner, int status)
 {
-    if (!atomic_load(&space->had_threads) || space_is_thread(owner))
+    if (!atomic_load(&space->had_threads) || slot_is_thread(owner))
         return;
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {

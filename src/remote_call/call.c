@@ -227,7 +227,7 @@ static int await_service(const struct sides *sides)
     uint64_t deadline = futex_deadline(DONOR_TIMEOUT_MS);
     const volatile uint32_t *flags = &sides->callee->flags;
     while (!is_serving(sides) && (*flags & ONESPACE_SPAWN_CALLS) && futex_now_ns() < deadline &&
-           slot_is_alive(space_state(sides->callee)) &&
+           slot_is_alive(slot_state(sides->callee)) &&
            slot_find(sides->space, sides->id) == sides->callee)
         futex_wait(&sides->callee->ended, 0, futex_deadline(POLL_MS));
     return is_serving(sides);
@@ -236,16 +236,16 @@ static int await_service(const struct sides *sides)
 static int check_sides(struct sides *sides)
 {
     struct call_thread *thread = sides->thread;
-    if (space_is_thread(sides->self) || space_is_thread(sides->callee))
+    if (slot_is_thread(sides->self) || slot_is_thread(sides->callee))
         return call_fail(-ENOTSUP,
                          "member %d is in thread mode, which takes no part in calls: start it "
                          "without ONESPACE_SPAWN_THREAD",
-                         space_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
-    if (!slot_is_alive(space_state(sides->callee)))
+                         slot_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
+    if (!slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     if (is_serving(sides) || (thread->current && find_waiting(sides)) || await_service(sides))
         return 0;
-    if (!slot_is_alive(space_state(sides->callee)))
+    if (!slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     return call_fail(-ENOTSUP,
                      "member %d does not serve calls: let it call onespace_call_serve, or start "
@@ -328,7 +328,7 @@ static struct call_donor *donor_take_idle(const struct sides *sides, int *all_le
 /* Returns 0 if a donor will become idle, else the error. */
 static int check_donor_expected(const struct sides *sides, int all_lent)
 {
-    if (atomic_load(&sides->member->gone) || !slot_is_alive(space_state(sides->callee)))
+    if (atomic_load(&sides->member->gone) || !slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     if (all_lent)
         return call_fail(-EAGAIN, "all %d donor threads of member %d are in calls: retry later",

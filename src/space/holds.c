@@ -241,7 +241,7 @@ static void free_run(struct space *space, struct unmapper_run run)
 {
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         struct space_slot *slot = &space->slots[i];
-        int is_aborting = space_state(slot) == SLOT_ABORTING;
+        int is_aborting = slot_state(slot) == SLOT_ABORTING;
         if (atomic_load(&slot->memory) == MEMORY_STUCK)
             continue;
         atomic_store(&slot->memory, MEMORY_NONE);
@@ -327,7 +327,7 @@ void memory_reclaim(struct space *space)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
-        uint32_t state = space_state(slot);
+        uint32_t state = slot_state(slot);
         int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
         if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
             memory_release(space, &slot, 1);

@@ -20,7 +20,7 @@ struct space_slot *slot_find(struct space *space, int32_t id)
     if (id < 0)
         return NULL;
     struct space_slot *slot = &space->slots[slot_index_of_id(id)];
-    uint32_t state = space_state(slot);
+    uint32_t state = slot_state(slot);
     if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_ABORTING)
         return NULL;
     return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
@@ -76,7 +76,7 @@ static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
         unsigned index = (first + tries) % LAYOUT_SLOTS;
         struct space_slot *slot = &space->slots[index];
         uint32_t expected = SLOT_FREE;
-        if (index == 0 || space_state(slot) != SLOT_FREE)
+        if (index == 0 || slot_state(slot) != SLOT_FREE)
             continue;
         raise_highest(space, index);
         if (!atomic_compare_exchange_strong(&slot->state, &expected, claimed))
@@ -188,7 +188,7 @@ void membership_mark_detach(struct space_slot *slot)
 
 int member_is_present(const struct space_slot *slot)
 {
-    if (space_state(slot) != SLOT_RUNNING ||
+    if (slot_state(slot) != SLOT_RUNNING ||
         atomic_load_explicit(&slot->leaving, memory_order_acquire))
         return 0;
     uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
@@ -320,7 +320,7 @@ void reaper_kill_survivors(const struct space *space)
         int32_t pid = atomic_load(&space->pids[i]);
         /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
          */
-        if (pid > 0 && !space_is_thread(&space->slots[i]) &&
+        if (pid > 0 && !slot_is_thread(&space->slots[i]) &&
             process_presence(space, pid) == PRESENCE_HERE)
             raw(__NR_kill, pid, SIGKILL);
     }

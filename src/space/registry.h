@@ -262,7 +262,7 @@ static inline int slot_is_alive(uint32_t state)
     return state == SLOT_STARTING || state == SLOT_RUNNING;
 }
 
-static inline uint32_t space_state(const struct space_slot *slot)
+static inline uint32_t slot_state(const struct space_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
 }
@@ -274,7 +274,7 @@ static inline uint32_t slot_ended(int32_t id)
 }
 
 /* Whether the slot's task is a thread of another member's process. */
-static inline int space_is_thread(const struct space_slot *slot)
+static inline int slot_is_thread(const struct space_slot *slot)
 {
     return (slot->flags & ONESPACE_SPAWN_THREAD) != 0;
 }

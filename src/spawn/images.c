@@ -272,7 +272,7 @@ static int loader_image_map(struct space *space, struct space_slot *slot,
     uintptr_t base = 0;
     interpose_init_slot(space, slot);
     pthread_mutex_lock(&image_lock);
-    const struct loader_image *image = find_image(program, space_is_thread(slot), &result);
+    const struct loader_image *image = find_image(program, slot_is_thread(slot), &result);
     if (image) {
         base = loader_address(slot, image->size, image->loader);
         result = map_image(image, base);

@@ -330,15 +330,15 @@ static int await_child(struct spawn *spawn)
     if (child == 1)
         return atomic_load(&slot->id);
     int stage = atomic_load(&slot->child_stage);
-    if (space_state(slot) == SLOT_CLAIMED) { /* clone failed */
+    if (slot_state(slot) == SLOT_CLAIMED) { /* clone failed */
         undo(spawn);
     } else {
         /* The child exits, the reaper reaps it, and we collect its status. */
         if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
             (void)hold_release(spawn->space, slot, spawn->self);
-        while (space_state(slot) != SLOT_ENDED && reaper_is_alive(spawn->space)) {
+        while (slot_state(slot) != SLOT_ENDED && reaper_is_alive(spawn->space)) {
             uint32_t seen = atomic_load(&spawn->space->ends);
-            if (space_state(slot) != SLOT_ENDED)
+            if (slot_state(slot) != SLOT_ENDED)
                 futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
         }
         atomic_store(&slot->state, SLOT_COLLECTED);
