@@ -242,14 +242,8 @@ int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
             id == ONESPACE_ANY ? collect_any(space, me, status) : collect_id(space, me, id, status);
         if (result != 0)
             return result;
-        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
-            return -ETIMEDOUT;
-        if (!reaper_is_alive(space)) {
-            if (me == ONESPACE_ROOT)
-                reaper_kill_survivors(space);
-            return -EOWNERDEAD;
-        }
-        uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
-        futex_wait(&space->ends, seen, slice < deadline ? slice : deadline);
+        result = reaper_await(space, space_self(), &space->ends, seen, deadline);
+        if (result < 0)
+            return result;
     }
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/proc.h"
 #include "space/registry.h"
 
 /* ---- Groups and their files ---- */
@@ -210,7 +211,7 @@ static void find_largest_task(struct oom_watch *watch)
 {
     static uint64_t resident[LAYOUT_SLOTS + 1]; /* kB; the last is for memory in no range */
     char line[512];
-    uintptr_t start;
+    struct proc_mapping mapping;
     uint64_t size;
     unsigned slot = LAYOUT_SLOTS, largest = 0;
     snprintf(line, sizeof(line), "/proc/%d/smaps", watch->pid);
@@ -219,8 +220,8 @@ static void find_largest_task(struct oom_watch *watch)
     while (smaps && fgets(line, sizeof(line), smaps)) {
         if (sscanf(line, "Rss: %" SCNu64, &size) == 1)
             resident[slot] += size;
-        else if (sscanf(line, "%" SCNxPTR "-", &start) == 1 && strchr(line, '-'))
-            slot = layout_slot_of(start);
+        else if (proc_parse_mapping(line, &mapping))
+            slot = layout_slot_of(mapping.start);
     }
     if (smaps)
         fclose(smaps);

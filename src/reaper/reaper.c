@@ -164,15 +164,6 @@ static void clone_children(struct space *space)
     }
 }
 
-static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++)
-        if (atomic_load_explicit(&space->pids[i], memory_order_relaxed) == pid)
-            return &space->slots[i];
-    return NULL;
-}
-
 /* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
 static unsigned reap_some(struct space *space, struct member_end ends[MEMBER_ENDS_MAX])
 {

@@ -60,14 +60,6 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
-/* Raised before the claim: if the claimer dies, the reaper searches up to `highest`. */
-static void raise_highest(struct space *space, uint32_t index)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
-        ;
-}
-
 /* Reuses low slots first, so that a space that runs one task after another touches few pages. */
 static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
 {
@@ -78,7 +70,8 @@ static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
         uint32_t expected = SLOT_FREE;
         if (index == 0 || slot_state(slot) != SLOT_FREE)
             continue;
-        raise_highest(space, index);
+        /* Before the claim: if the claimer dies, the reaper searches up to `highest`. */
+        word_raise(&space->highest, index);
         if (!atomic_compare_exchange_strong(&slot->state, &expected, claimed))
             continue;
         atomic_store(&space->free_hint,
@@ -198,6 +191,15 @@ int member_is_present(const struct space_slot *slot)
 
 /* ---- Which processes are in this address space ---- */
 
+struct space_slot *slot_of_pid(struct space *space, int32_t pid)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 0; i <= highest; i++)
+        if (atomic_load_explicit(&space->pids[i], memory_order_acquire) == pid)
+            return &space->slots[i];
+    return NULL;
+}
+
 enum presence process_presence(const struct space *space, int32_t pid)
 {
     uint32_t mark = 0;
@@ -313,7 +315,8 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
     reaper_wake(space);
 }
 
-void reaper_kill_survivors(const struct space *space)
+/* Without the reaper, the kernel kills only the tasks that have not reset PR_SET_PDEATHSIG. */
+static void kill_survivors(const struct space *space)
 {
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
@@ -329,4 +332,20 @@ void reaper_kill_survivors(const struct space *space)
 int reaper_is_alive(const struct space *space)
 {
     return !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED);
+}
+
+int reaper_await(const struct space *space, const struct space_slot *self, const void *word,
+                 uint32_t seen, uint64_t deadline)
+{
+    enum { CHECK_REAPER_MS = 1000 };
+    if (deadline != UINT64_MAX && futex_now_ns() >= deadline)
+        return -ETIMEDOUT;
+    if (!reaper_is_alive(space)) {
+        if (self == &space->slots[0])
+            kill_survivors(space);
+        return -EOWNERDEAD;
+    }
+    uint64_t slice = futex_deadline(CHECK_REAPER_MS);
+    futex_wait(word, seen, slice < deadline ? slice : deadline);
+    return 0;
 }

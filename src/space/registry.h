@@ -101,6 +101,14 @@ static inline void counter_add(_Atomic uint32_t *counter, uint32_t more)
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
+/* Raises a word that only grows to at least `to`. */
+static inline void word_raise(_Atomic uint32_t *word, uint32_t to)
+{
+    uint32_t seen = atomic_load(word);
+    while (seen < to && !atomic_compare_exchange_weak(word, &seen, to))
+        ;
+}
+
 enum {
     SPACE_XPMEM_PATH = PATH_MAX,
     SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
