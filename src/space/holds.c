@@ -145,13 +145,6 @@ void reaper_recheck(struct space *space)
 
 enum { SMALLEST_PART = 64 * 1024 };
 
-/* The largest power of two below `size`. Ranges are multiples of 4 GiB, so it splits no huge page.
- */
-static size_t first_part(size_t size)
-{
-    return (size_t)1 << (63 - __builtin_clzll(size - 1));
-}
-
 long memory_unmap(uintptr_t start, size_t size)
 {
     long result = raw(__NR_munmap, start, size);
@@ -161,7 +154,9 @@ long memory_unmap(uintptr_t start, size_t size)
         raw(__NR_madvise, start, size, MADV_DONTNEED); /* frees the pages, if that is allowed */
         return result;
     }
-    size_t part = first_part(size);
+    /* The largest power of two below `size`. Ranges are multiples of 4 GiB, so it splits no huge
+     * page. */
+    size_t part = (size_t)1 << (63 - __builtin_clzll(size - 1));
     long low = memory_unmap(start, part), high = memory_unmap(start + part, size - part);
     return low ? low : high;
 }

@@ -248,29 +248,24 @@ int still_here_in_exec(const struct space *space, int32_t pid)
  * Each task has two entries, because debuggers skip link maps without a name, such as a main
  * program's: one leads to a link map of ours for the program, the other to those of its ld.so. */
 
-static uintptr_t address_of(struct space_namespace *entry)
-{
-    return (uintptr_t)entry;
-}
-
 /* Links all slots up to this one, in order. Every step is an idempotent compare-and-swap, so
  * several callers may make it at once, and the next caller completes what a killed one left half
  * done. */
 static void link_up_to(struct space *space, uint32_t index)
 {
-    uintptr_t tail = address_of(&space->debug_tail), none, last;
+    uintptr_t tail = (uintptr_t)&space->debug_tail, none, last;
     uint32_t linked = atomic_load_explicit(&space->debug_linked, memory_order_acquire);
     _Atomic uintptr_t *end =
         linked ? &space->slots[linked].debug.libraries.next : &space->debug_head.next;
     for (uint32_t i = linked + 1; i <= index; i++) {
         struct space_debug *debug = &space->slots[i].debug;
         debug->program.version = debug->libraries.version = SPACE_NAMESPACES;
-        atomic_store_explicit(&debug->program.next, address_of(&debug->libraries),
+        atomic_store_explicit(&debug->program.next, (uintptr_t)&debug->libraries,
                               memory_order_relaxed);
         none = 0;
         atomic_compare_exchange_strong(&debug->libraries.next, &none, tail);
         last = tail;
-        atomic_compare_exchange_strong(end, &last, address_of(&debug->program));
+        atomic_compare_exchange_strong(end, &last, (uintptr_t)&debug->program);
         end = &debug->libraries.next;
     }
     while (linked < index &&
