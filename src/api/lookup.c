@@ -52,12 +52,6 @@ struct object {
     uintptr_t symbols, strings, gnu_hash, hash, versions;
 };
 
-/* ld.so relocates the addresses in a dynamic section, unless it is read-only or ld.so is musl's. */
-static uintptr_t absolute(uintptr_t bias, uintptr_t value)
-{
-    return value < bias ? bias + value : value;
-}
-
 static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
 {
     Elf64_Dyn entry;
@@ -66,7 +60,8 @@ static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
     for (unsigned i = 0; i < 512; i++) {
         if (peek(dynamic + i * sizeof(entry), &entry, sizeof(entry)) != 0)
             return -EFAULT;
-        uintptr_t value = absolute(bias, entry.d_un.d_ptr);
+        /* ld.so has relocated the address, unless the section is read-only or ld.so is musl's. */
+        uintptr_t value = entry.d_un.d_ptr < bias ? bias + entry.d_un.d_ptr : entry.d_un.d_ptr;
         if (entry.d_tag == DT_NULL)
             return object->symbols && object->strings ? 0 : -ENOENT;
         else if (entry.d_tag == DT_SYMTAB)
