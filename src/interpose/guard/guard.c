@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 
 #include "arch/keys.h"
-#include "arch/trampoline.h"
 #include "base/kernel.h"
 #include "base/page.h"
 #include "base/raw.h"
@@ -18,11 +17,6 @@
 #include "space/child.h"
 
 /* ---- Setting up ---- */
-
-uintptr_t guard_trampoline(uintptr_t trampolines)
-{
-    return arch_guard_trampoline(trampolines);
-}
 
 long guard_alloc_keys(struct space *space)
 {
