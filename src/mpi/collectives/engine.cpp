@@ -24,7 +24,7 @@ struct member_state {
     engine_ranks ranks;
     std::byte *memory;
     std::size_t stride, used = 0;
-    int error = 0; // once it is set no call waits any more
+    int error = 0;         // once it is set no call waits any more
     bool has_read = false; // see engine_take_has_read
 };
 
