@@ -24,6 +24,14 @@ struct member_state {
     std::byte *memory;
     std::size_t stride, used = 0;
     int error = 0; // once it is set no call waits any more
+    std::uint64_t calls_finished = 0;
+
+    // How many calls a rank has finished without an error. The rank writes it (release) when it has
+    // raised its last flag of the call; others read it (acquire) when that rank has ended.
+    std::atomic<std::uint64_t> &finished(int rank) const
+    {
+        return reinterpret_cast<flag *>(memory + (rank + 1) * stride)[-1].value;
+    }
 };
 
 // A rank of the communicator as the algorithms see it (onespace/sync/member.hpp).
@@ -231,12 +239,21 @@ struct engine {
     algorithms run;
 };
 
-// The result of a call that reads messages of other ranks.
-static int result_of(const engine *engine)
+// The end of each call.
+static int finish(engine *engine)
 {
-    int failed_by = engine->run.failed_by();
-    if (engine->state.error || failed_by < 0)
-        return engine->state.error;
+    member_state &state = engine->state;
+    if (!state.error)
+        state.finished(state.ranks.rank).store(++state.calls_finished, std::memory_order_release);
+    return state.error;
+}
+
+// The end of a call that reads messages of other ranks.
+static int finish_reading(engine *engine)
+{
+    int failed_by = engine->run.failed_by(), error = finish(engine);
+    if (error || failed_by < 0)
+        return error;
     return engine->state.ranks.peer_failed(engine->state.ranks.context, failed_by);
 }
 
@@ -276,7 +293,7 @@ extern "C" {
 
 size_t engine_memory(int ranks, int is_oversubscribed)
 {
-    return algorithms::memory_for(ranks, is_oversubscribed);
+    return algorithms::memory_for(ranks, is_oversubscribed) + sizeof(flag); // calls_finished
 }
 
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory)
@@ -296,16 +313,22 @@ void engine_free(struct engine *engine)
     std::free(engine);
 }
 
+int engine_has_finished(const struct engine *engine, int rank)
+{
+    const member_state &state = engine->state;
+    return state.finished(rank).load(std::memory_order_acquire) > state.calls_finished;
+}
+
 int engine_barrier(struct engine *engine)
 {
     engine->run.barrier();
-    return engine->state.error;
+    return finish(engine);
 }
 
 int engine_fail(struct engine *engine)
 {
     engine->run.fail();
-    return engine->state.error;
+    return finish(engine);
 }
 
 int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
@@ -318,7 +341,7 @@ int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes
         auto combine = combine_by(engine, operation);
         engine->run.reduce(in, out, bytes, operation->element, combine, operation->commutes, root);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, void *out,
@@ -331,7 +354,7 @@ int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, v
         auto combine = combine_by(engine, operation);
         engine->run.reduce_scatter(in, bytes, out, begin, end, operation->element, combine);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
@@ -344,7 +367,7 @@ int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
         auto combine = combine_by(engine, operation);
         engine->run.scan(in, out, bytes, operation->element, combine, is_exclusive);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_exchange(struct engine *engine, enum engine_kind kind_of, int from, int to,
@@ -353,7 +376,7 @@ int engine_exchange(struct engine *engine, enum engine_kind kind_of, int from, i
     static constexpr kind kinds[] = {kind::gather, kind::scatter, kind::alltoall};
     engine->run.exchange(kinds[kind_of], from, to, reinterpret_cast<const offer *>(mine),
                          receive_by(receive, context));
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_broadcast(struct engine *engine, int root, const struct engine_offer *mine,
@@ -361,6 +384,6 @@ int engine_broadcast(struct engine *engine, int root, const struct engine_offer 
 {
     engine->run.broadcast(*reinterpret_cast<const offer *>(mine), root,
                           receive_by(receive, context));
-    return result_of(engine);
+    return finish_reading(engine);
 }
 }

@@ -96,6 +96,8 @@ size_t engine_memory(int ranks, int is_oversubscribed);
  * engine. NULL: out of memory. */
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory);
 void engine_free(struct engine *engine);
+/* Within a call: whether `rank` has returned from it, so that no other rank needs it any more. */
+int engine_has_finished(const struct engine *engine, int rank);
 
 /* All calls return 0 or the error of a callback. After a call without an error no other rank
  * accesses the caller's buffers. */
