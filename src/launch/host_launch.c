@@ -114,7 +114,7 @@ int launch_acknowledge(struct request *request)
 
 void launch_mark_reported(struct launch *launch)
 {
-    if (launch && launch->token >= 0 && say_once_claim(launch->token))
+    if (launch && launch->token >= 0)
         say_once_done(launch->token);
 }
 
