@@ -424,6 +424,7 @@ int host_serve(int listener, const char *directory, const char *name, int expect
                         .spare_fd = -1,
                         .status_pipe = {-1, -1},
                         .ranks_expected = expected,
+                        .requested_ms = host_now_ms(),
                         .launcher = launcher};
     snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
     prctl(PR_SET_NAME, "onespace-host");
@@ -439,14 +440,13 @@ int host_serve(int listener, const char *directory, const char *name, int expect
     } else {
         snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     }
-    int64_t started = host_now_ms();
     for (;;) {
         int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
         int launcher_lives = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
-        int expects_ranks = (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) &&
-                            launcher_lives && !launch_failed_earlier(&host);
+        int expects_ranks =
+            (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) && launcher_lives;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
-        if (!idle || busy || (expects_ranks && host_now_ms() - started < EXPECT_MS))
+        if (!idle || busy || (expects_ranks && host_now_ms() - host.requested_ms < EXPECT_MS))
             continue;
         if (stop_listening(&host, directory))
             return EXIT_SUCCESS;

@@ -81,11 +81,13 @@ void request_free(struct request *request);
 
 struct launch {
     uint64_t id;
-    unsigned ranks;   /* that the launcher starts on this node */
-    unsigned members; /* requests and clients */
-    unsigned running; /* clients among them */
-    int token;        /* for say_once; negative: there was no descriptor for it */
-    int error;        /* of the rank that could not start, or 0 */
+    unsigned ranks;    /* that the launcher starts on this node */
+    unsigned members;  /* requests and clients */
+    unsigned running;  /* clients among them */
+    unsigned joined;   /* members so far, and those that have left */
+    int64_t joined_ms; /* the last one */
+    int token;         /* for say_once; negative: there was no descriptor for it */
+    int error;         /* of the rank that could not start, or 0 */
     int64_t failed_ms;
     uint32_t refused_before; /* calls that failed for lack of mappings before the launch began */
     int shortage_reported;   /* that mappings have run out */
@@ -109,8 +111,6 @@ void launch_refuse(struct host *host, struct request *request, int error, const 
 void launch_kill_failed(struct host *host);
 /* Whether launch_kill_failed will have something to do. */
 int launch_kill_is_pending(const struct host *host);
-/* Whether a launch failed some time ago, so that the host does not wait for its other ranks. */
-int launch_failed_earlier(const struct host *host);
 /* Called for some seconds after a system call has failed for lack of mappings. Tells the running
  * ranks of each launch, and fails a launch that has had no mappings for two seconds: ranks that
  * wait for one that cannot continue would wait for ever. */
@@ -160,6 +160,7 @@ struct host {
     char space_error[256];     /* why there is no space, or empty: then all requests are refused */
     sem_t spawned;             /* counts tasks that the waiting thread has not waited for */
     int ranks_seen;            /* refused, queued or started; and peers that sent something else */
+    int64_t requested_ms;      /* the last request, or the start */
     int ranks_expected;        /* that the launcher starts on this node, or -1 */
     int launcher;              /* its PID, or 0 */
     struct report_total total; /* of the tasks that ended since the space was last empty */

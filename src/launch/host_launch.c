@@ -66,7 +66,8 @@ static void free_unused(struct host *host)
 {
     for (struct launch **at = &host->launches; *at;) {
         struct launch *launch = *at;
-        if (launch->members || (launch->error && host_now_ms() - launch->failed_ms < FORGET_MS)) {
+        if (launch->members || (launch->error && launch->joined < launch->ranks &&
+                                host_now_ms() - launch->joined_ms < FORGET_MS)) {
             at = &launch->next;
             continue;
         }
@@ -87,8 +88,11 @@ struct launch *launch_join(struct host *host, const struct protocol_request *hea
         launch = launch->next;
     if (!launch)
         launch = create(host, head);
-    if (launch)
-        launch->members++;
+    if (!launch)
+        return NULL;
+    launch->members++;
+    launch->joined++;
+    launch->joined_ms = host_now_ms();
     return launch;
 }
 
@@ -179,14 +183,6 @@ int launch_kill_is_pending(const struct host *host)
 {
     for (const struct launch *launch = host->launches; launch; launch = launch->next)
         if (launch->error && launch->running)
-            return 1;
-    return 0;
-}
-
-int launch_failed_earlier(const struct host *host)
-{
-    for (const struct launch *launch = host->launches; launch; launch = launch->next)
-        if (launch->error && host_now_ms() - launch->failed_ms >= GRACE_MS)
             return 1;
     return 0;
 }
