@@ -84,6 +84,8 @@ struct launch {
     unsigned ranks;    /* that the launcher starts on this node */
     unsigned members;  /* requests and clients */
     unsigned running;  /* clients among them */
+    unsigned ended;    /* clients whose task has ended, which their shims do not know yet */
+    int64_t ended_ms;  /* when the first of these tasks ended */
     unsigned joined;   /* members so far, and those that have left */
     int64_t joined_ms; /* the last one */
     int token;         /* for say_once; negative: there was no descriptor for it */
@@ -119,12 +121,16 @@ void launch_check_mappings(struct host *host);
  * Sets an empty message to the reason, once per launch. */
 void launch_report_shortage(struct launch *launch, int status, char *message, size_t size);
 
-/* Keeps the exit status of a job whose rank failed as Hydra would report it for processes. Called
- * when the task of `failed` has ended badly, before its shim learns that. No effect where tracing
- * is not allowed, or while another launch is held. */
+/* Keep the exit status of a job as Hydra would report it for processes. No effect where tracing is
+ * not allowed, or while another launch is traced.
+ *
+ * hydra_status_hold: called when the task of `failed` has ended badly, before its shim learns that;
+ * until hydra_status_release, when all tasks of the launch on this host have ended.
+ * hydra_status_hold_all: called when all tasks have ended, before any shim learns that; until each
+ * shim has begun to exit, so that nothing can change its status. */
 void hydra_status_hold(const struct host *host, const struct client *failed);
-/* All tasks of the launch on this host have ended. */
 void hydra_status_release(const struct launch *launch);
+void hydra_status_hold_all(const struct host *host, const struct launch *launch);
 
 /* ---- host.c ---- */
 
@@ -141,6 +147,9 @@ struct client {
     int is_unnumbered;     /* the launcher gave it a number, which it cannot have in this space */
     struct launch *launch; /* NULL: started by no launcher */
     int64_t started_ms;    /* CLOCK_MONOTONIC */
+    uint64_t forwarded;    /* signals that the shim has forwarded; bit n-1 for signal n */
+    int has_ended;         /* the task, with `status`, which the shim does not know yet */
+    struct onespace_status status;
     struct client *next;
 };
 
