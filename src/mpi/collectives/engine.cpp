@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "mpi/collectives/engine.h"
 
@@ -23,7 +24,8 @@ struct member_state {
     engine_ranks ranks;
     std::byte *memory;
     std::size_t stride, used = 0;
-    int error = 0; // once it is set no call waits any more
+    int error = 0;         // once it is set no call waits any more
+    bool has_read = false; // see engine_take_has_read
     std::uint64_t calls_finished = 0;
 
     // How many calls a rank has finished without an error. The rank writes it (release) when it has
@@ -114,6 +116,7 @@ class member
     }
     std::uint64_t await(flag &what, std::uint64_t value, int) const
     {
+        state_->has_read = true;
         auto seen = what.value.load(std::memory_order_acquire);
         if (seen >= value) [[likely]]
             return seen;
@@ -317,6 +320,11 @@ int engine_has_finished(const struct engine *engine, int rank)
 {
     const member_state &state = engine->state;
     return state.finished(rank).load(std::memory_order_acquire) > state.calls_finished;
+}
+
+int engine_take_has_read(struct engine *engine)
+{
+    return std::exchange(engine->state.has_read, false);
 }
 
 int engine_barrier(struct engine *engine)

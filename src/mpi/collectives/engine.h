@@ -99,6 +99,10 @@ void engine_free(struct engine *engine);
 /* Within a call: whether `rank` has returned from it, so that no other rank needs it any more. */
 int engine_has_finished(const struct engine *engine, int rank);
 
+/* Whether the caller has read, since the last call of this function, what another rank wrote. A
+ * rank that only sends has not, except that it reads every few calls how far the others are. */
+int engine_take_has_read(struct engine *engine);
+
 /* All calls return 0 or the error of a callback. After a call without an error no other rank
  * accesses the caller's buffers. */
 int engine_barrier(struct engine *engine);
