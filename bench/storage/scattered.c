@@ -88,17 +88,9 @@ static void measure(const char *state, long round)
 
 int main(int argc, char **argv)
 {
-    int ranks;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:s:")) != -1;)
-        if (option == 'b')
-            bytes = number_of(optarg, "-b");
-        else if (option == 's')
-            stores = number_of(optarg, "-s");
-        else if (!window_option(option, optarg, &options))
-            fail("usage: scattered [options] [-b BYTES] [-s STORES] "
-                 "fresh|reopened|written...\n" WINDOW_USAGE);
+    program_begin(argc, argv, &options,
+                  (struct program_option[]){{'b', .number = &bytes}, {'s', .number = &stores}, {0}},
+                  "scattered [options] [-b BYTES] [-s STORES] fresh|reopened|written...");
     if (ranks != 1 || stores < 1 || bytes / PAGE < 8 * stores)
         fail(
             "scattered is for one rank, one store or more, and eight pages or more for each store");

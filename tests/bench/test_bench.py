@@ -564,19 +564,9 @@ def test_sweep_scatters_by_direction(sweep):
     assert max(errors) < 1.1 * min(errors)
 
 
-@pytest.mark.long
-@by_one_worker
-def test_sweep_repairs_negative_fluxes(sweep):
-    """And all that a cell gets it still gives."""
-    words = ("steps=0", "orders=1", "width=2")
-    left, fixed_up = sweep(1, 8, *words), sweep(1, 8, *words, "fixup=1")
-    assert left["deepest"] > 0.001 and fixed_up["deepest"] == 0
-    assert left["imbalance"] < 1e-12 and fixed_up["imbalance"] < 1e-12
-
-
 @by_one_worker
 def test_sweep_is_the_same_on_any_number_of_ranks(sweep):
-    words = ("fixup=1", "width=1", "chunk=3", "inners=2", "outers=2")
+    words = ("width=1", "chunk=3", "inners=2", "outers=2")
     assert len({sweep(ranks, 9, *words)["flux"] for ranks in (1, 2, 3, 6)}) == 1
 
 
@@ -597,12 +587,11 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MP
     assert damaged > 2 * sound
 
 
-@pytest.mark.parametrize("word,why", [("nx=a", "no number"), ("nx=0", "out of range"), ("nx=1.5", "a whole number"),
-                                      ("colour=1", "a known name"), ("nx", "a known name")])
+@pytest.mark.parametrize("word", ["nx=a", "nx=0", "nx=1.5", "colour=1", "nx"])
 @by_one_worker
-def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word, why):
+def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word):
     result = job.run(MPIS["mpich"].command(1, [built_sweep(), "mpi", "1", word]))
-    assert result.code != 0 and f"{word}: " in result.err and why in result.err, result
+    assert result.code != 0 and ("sizes must be 1 or more" if word == "nx=0" else "NAME=NUMBER") in result.err, result
 
 
 def test_xpmem_measures_each_call(bench):
