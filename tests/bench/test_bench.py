@@ -271,19 +271,6 @@ def test_mappings_measures_loops_of_every_kind(bench):
         check_series(series, [4096, 65536], 2)
 
 
-@pytest.mark.long
-def test_mappings_measures_many_numbers_of_workers(bench):
-    found = bench("mappings", "--workers", "2,12", "--loops", "all", "--iterations", "4", "--sizes", "4096,1048576",
-                  "--repeats", "1")
-    for workers in (2, 12):
-        check_series(found.pop(f"enter/{workers}"), [4096, 1048576], 1)
-        for loop in ("mmap", "touch", "brk", "heap", "fault", "populate", "arena", "huge"):
-            for kind in ("threads", "tasks", "processes"):
-                if (loop, kind) != ("brk", "threads"):
-                    check_series(found.pop(f"{loop}/{kind}/{workers}"), [4096, 1048576], 1)
-    assert not found
-
-
 def test_call_measures_all_ways(bench):
     need_two_cpus()
     found = bench("call", "--quick", "--repeats", "2", "--no-plot")
