@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import math
 import os
-import pathlib
 import re
 import statistics
 
@@ -13,7 +12,6 @@ import onespace_bench as ob
 import places
 from onespace_bench import KIB, MIB
 
-HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = {"mapreduce": ["words.c"]}
 ON_STORAGE = ("storage", "combined")  # kinds of windows that need the layer
 BY_KIND = "{mpi}/{way}/{place}/{column}/{quantity}"
@@ -78,8 +76,8 @@ class Program:
 
     def __init__(self, run, name, mpi, place):
         self.run, self.name, self.mpi, self.place = run, name, mpi, place
-        self.path = run.place.compile_mpi(mpi, HERE / f"{name}.c",
-                                          late=[HERE / source for source in [*SOURCES.get(name, ()), "window.c"]])
+        self.path = run.place.compile_mpi(mpi, f"storage/{name}.c", late=[
+            ob.BENCH / "storage" / source for source in (*SOURCES.get(name, ()), "window.c")])
         # Open MPI 4.1's osc component rdma crashes in MPI_Compare_and_swap on windows within a node, and cannot create
         # a window on a single rank's memory; the remaining components, sm and pt2pt, do both.
         old = mpi.version.startswith("Open MPI 4") and "OMPI_MCA_osc" not in os.environ
@@ -89,11 +87,10 @@ class Program:
         """{(quantity, x): value}. kind: of the windows. Only those on storage get the layer; the baseline in memory is
         the MPI's own window."""
         program = [self.path, "-w", kind, "-f", self.place.directory / self.name, *words]
-        if way == "tasks":
-            program = [*ob.onespace_run(*([] if kind in ON_STORAGE else ["--mpi-layer", "off"])), *program]
-        elif kind in ON_STORAGE:
+        tasks = None if way == "processes" else [] if kind in ON_STORAGE else ["--mpi-layer", "off"]
+        if way == "processes" and kind in ON_STORAGE:
             program = ["env", f"LD_PRELOAD={self.layer()}", *program]
-        found = ob.medians(self.run.place.run([*front, *self.mpi.command(ranks, program)], env=self.env,
+        found = ob.medians(self.run.place.run([*front, *self.mpi.command(ranks, program, tasks)], env=self.env,
                                               timeout=self.run.args.timeout))
         self.place.clear()
         return found
@@ -101,12 +98,8 @@ class Program:
     def layer(self):
         if self.run.args.layer:
             return self.run.args.layer
-        prefix = pathlib.Path(ob.onespace_command()).resolve().parents[1]
         name = f"libonespace-mpi-{'openmpi' if self.mpi.kind == 'openmpi' else 'mpich'}.so"
-        found = [*prefix.glob(f"lib*/{name}"), *prefix.glob(f"lib/*/{name}")]
-        if not found:
-            raise ob.Failure(f"{name} is not in {prefix}")
-        return str(found[0])
+        return ob.onespace_file(f"lib*/{name}", f"lib/*/{name}")
 
 
 def rate_text(run, fields):
@@ -486,7 +479,7 @@ class Corpora:
 
     def __init__(self, run):
         self.run, self.counted = run, {}
-        self.program = run.place.compile(HERE / "corpus.c", "corpus")
+        self.program = run.place.compile("storage/corpus.c")
 
     def text(self, size):
         """(path, the expected output)"""
