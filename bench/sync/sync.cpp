@@ -1,6 +1,6 @@
 // bench/sync/sync.cpp: barrier, allreduce and dot product of onespace/sync beside those of the MPI.
 //
-// usage: mpiexec ... sync [-b BATCHES] [-t MILLISECONDS] [-s SIZE,SIZE...] [QUESTION...]
+// usage: mpiexec ... sync [-b BATCHES] [-t MILLISECONDS] [-s SIZE,SIZE...] [-o QUESTION,...]
 // Questions: barrier allreduce mismatch dot (all by default; on several nodes the first two).
 //
 // Rank 0 prints lines "QUESTION/VARIANT X SECONDS", one per batch; a line counts the slowest rank's
@@ -17,8 +17,8 @@
 
 namespace os = onespace::sync;
 
-static int rank, ranks, batches = 10;
-static double batch_seconds = 0.002;
+static int rank, ranks;
+static bench_options options = {"barrier,allreduce,mismatch,dot", 10, 0, 0.002};
 static std::vector<int> sizes{64, 1024, 16384, 262144};
 
 // Our own barrier: where ranks share CPUs, a waiting rank must yield to the others, which not every
@@ -67,7 +67,7 @@ static double time_of(const candidate &operation, int count, Barrier &barrier)
 template <class Barrier> static int calls_per_batch(const candidate &operation, Barrier &barrier)
 {
     double seconds = time_of(operation, 3, barrier);
-    double count = batch_seconds / time_of(operation, seconds > 1e-4 ? 10 : 100, barrier);
+    double count = options.batch_seconds / time_of(operation, seconds > 1e-4 ? 10 : 100, barrier);
     return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
 }
 
@@ -78,7 +78,7 @@ static void interleave(const char *question, int x, Barrier barrier,
     std::vector<int> counts;
     for (auto &operation : variants)
         counts.push_back(calls_per_batch(operation, barrier));
-    for (int batch = 0; batch < batches; batch++)
+    for (int batch = 0; batch < options.batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++)
             print(std::string(question) + "/" + variants[i].name, x,
                   time_of(variants[i], counts[i], barrier));
@@ -108,20 +108,6 @@ class round_trip
     std::uint64_t round_ = 0;
 };
 
-static void barriers(const os::team &team)
-{
-    os::barrier<> ours(team);
-    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
-                               timed("sync", [&] { ours.wait(); })};
-    std::optional<round_trip> line;
-    if (ranks == 2) {
-        line.emplace(team);
-        all.push_back(timed("limit", [&] { (*line)(); }));
-    }
-    interleave(
-        "barrier", ranks, [&] { ours.wait(); }, all);
-}
-
 static void check(double sum, double expected)
 {
     if (sum == expected)
@@ -130,41 +116,31 @@ static void check(double sum, double expected)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static candidate mpi_allreduce(double mine, double expected)
+// Figures 10 and 18 to 21. `ours`: the barrier of the ranks of a node, or of several.
+template <class Barrier> static void barriers(Barrier ours, const os::team *node)
 {
-    return timed("MPI", [=] {
-        double sum;
-        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        check(sum, expected);
-    });
+    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
+                               timed("sync", ours)};
+    std::optional<round_trip> line;
+    if (node && ranks == 2) {
+        line.emplace(*node);
+        all.push_back(timed("limit", [&] { (*line)(); }));
+    }
+    interleave("barrier", ranks, ours, all);
 }
 
-static void allreduces(const os::team &team)
-{
-    os::barrier<> barrier(team);
-    os::collectives<> ours(team);
-    double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", [&] {
-                                   check(ours.allreduce(mine, std::plus<>()), expected);
-                               })};
-    interleave(
-        "allreduce", ranks, [&] { barrier.wait(); }, all);
-}
-
-// Several nodes: figures 18 to 21.
-static void measure_nodes(bool with_barrier, bool with_allreduce)
+template <class Barrier, class Sum> static void allreduces(Barrier barrier, Sum ours)
 {
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    auto barrier = [] { all_ranks->barrier(); };
-    std::vector<candidate> barriers{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
-                                    timed("sync", barrier)};
-    std::vector<candidate> allreduces{
-        mpi_allreduce(mine, expected),
-        timed("sync", [=] { check(all_ranks->allreduce(mine, std::plus<>()), expected); })};
-    if (with_barrier)
-        interleave("barrier", ranks, barrier, barriers);
-    if (with_allreduce)
-        interleave("allreduce", ranks, barrier, allreduces);
+    std::vector<candidate> all{timed("MPI",
+                                     [=] {
+                                         double sum;
+                                         MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM,
+                                                       MPI_COMM_WORLD);
+                                         check(sum, expected);
+                                     }),
+                               timed("sync", [=] { check(ours(mine), expected); })};
+    interleave("allreduce", ranks, barrier, all);
 }
 
 static void measure_mismatch(const char *name, const std::function<void()> &barrier)
@@ -181,7 +157,7 @@ static void mismatch(const os::team &team)
 {
     os::barrier<> ours(team);
     os::punctual_barrier<> punctual(team);
-    for (int batch = 0; batch < batches; batch++) {
+    for (int batch = 0; batch < options.batches; batch++) {
         measure_mismatch("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
         measure_mismatch("sync", [&] { ours.wait(); });
         measure_mismatch("punctual", [&] { punctual.wait(); });
@@ -223,57 +199,55 @@ static void dots(const os::team &team)
     }
 }
 
-template <class Wanted> static void measure_node(const os::team &team, Wanted is_chosen)
+static void measure_node(const os::team &team)
 {
-    if (is_chosen("barrier"))
-        barriers(team);
-    if (is_chosen("allreduce"))
-        allreduces(team);
-    if (is_chosen("mismatch"))
+    os::barrier<> barrier(team);
+    auto wait = [&] { barrier.wait(); };
+    if (bench_list_has(options.operations, "barrier"))
+        barriers(wait, &team);
+    if (bench_list_has(options.operations, "allreduce")) {
+        os::collectives<> ours(team);
+        allreduces(wait, [&](double mine) { return ours.allreduce(mine, std::plus<>()); });
+    }
+    if (bench_list_has(options.operations, "mismatch"))
         mismatch(team);
-    if (is_chosen("dot"))
+    if (bench_list_has(options.operations, "dot"))
         dots(team);
+}
+
+static void measure_nodes()
+{
+    auto wait = [] { all_ranks->barrier(); };
+    if (bench_list_has(options.operations, "barrier"))
+        barriers(wait, nullptr);
+    if (bench_list_has(options.operations, "allreduce"))
+        allreduces(wait, [](double mine) { return all_ranks->allreduce(mine, std::plus<>()); });
 }
 
 static int run(int argc, char **argv)
 {
-    for (int option; (option = getopt(argc, argv, "b:t:s:")) != -1;) {
-        if (option == 'b')
-            batches = atoi(optarg);
-        else if (option == 't')
-            batch_seconds = atof(optarg) / 1000;
-        else if (option == 's') {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, "s:" BENCH_OPTIONS)) != -1;) {
+        if (option == 's') {
             sizes.clear();
             for (char *word = strtok(optarg, ","); word; word = strtok(nullptr, ","))
                 sizes.push_back(atoi(word));
-        } else
+        } else if (!bench_option(&options, option, optarg)) {
             return 2;
+        }
     }
     os::cluster cluster(MPI_COMM_WORLD);
-    auto is_chosen = [&](const char *question) {
-        bool found = optind == argc;
-        for (int i = optind; i < argc; i++)
-            found |= strcmp(argv[i], question) == 0;
-        return found;
-    };
     all_ranks.emplace(cluster);
     if (cluster.nodes() > 1)
-        measure_nodes(is_chosen("barrier"), is_chosen("allreduce"));
+        measure_nodes();
     else
-        measure_node(cluster.node(), is_chosen);
+        measure_node(cluster.node());
     all_ranks.reset();
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    setvbuf(stdout, nullptr, _IOLBF, 4096);
-    int status = run(argc, argv);
-    if (rank == 0 && status == 0)
-        puts("done");
-    MPI_Finalize();
-    return status;
+    return bench_run_job(argc, argv, run);
 }
