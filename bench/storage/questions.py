@@ -142,6 +142,14 @@ class IntervalRatio(ob.Ratio):
 STORAGE_MEMORY = IntervalRatio("storage", "memory", "storage/memory [95 %]")
 
 
+def tables(columns, x, units):
+    """A table for each quantity, with a column for each kind of window. units: {unit: (scale, the ends of the names of
+    its quantities)}."""
+    return [ob.Table(f"{{quantity}}, {TITLE}, {unit}", BY_KIND, columns, x, str, scale,
+                     lambda fields, ends=ends: fields["quantity"].endswith(ends))
+            for unit, (scale, ends) in units.items()]
+
+
 # ---- rma: one-sided transfers, as in the RMA part of the Intel MPI Benchmarks ----
 
 def rma_lines(run, program, kind, way):
@@ -231,7 +239,8 @@ def check_mstream(run, targets):
 
 
 MSTREAM = Question(
-    "mstream", "How fast are large accesses to a window on storage, its synchronisation included?", "Figures 7, 8 and 13",
+    "mstream", "How fast are large accesses to a window on storage, its synchronisation included?",
+    "Figures 7, 8 and 13",
     "On an SSD storage windows reach 44 % of the throughput of memory windows; a third of the time is the flush.",
     {"bytes": ("128M", "1G", "of the window"), "segment": ("4M", "16M", "of each access"),
      "passes": ("3", "10", "through the window, after a warm-up"),
@@ -265,10 +274,7 @@ SCATTERED = Question(
      "states": ("fresh reopened written", "fresh reopened written", "of the window before")},
     lambda settings: 2 * settings.number("bytes") + 128 * MIB,  # XFS frees removed space with a delay
     ["mmap", "storage"], scattered_lines,
-    [ob.Table("{quantity}, " + TITLE + ", MiB", "{mpi}/{way}/{place}/{column}/{quantity}", ["mmap", "storage"],
-              "stores of 4 KiB", str, 1 / MIB, lambda fields: fields["quantity"].endswith("-written")),
-     ob.Table("{quantity}, " + TITLE + ", milliseconds", "{mpi}/{way}/{place}/{column}/{quantity}",
-              ["mmap", "storage"], "stores of 4 KiB", str, 1e3, lambda fields: fields["quantity"].endswith("-sync"))],
+    tables(["mmap", "storage"], "stores of 4 KiB", {"MiB": (1 / MIB, "-written"), "milliseconds": (1e3, "-sync")}),
     [ob.Target(f"{WHERE} {state}: MiB written", f"{{mpi}}/{{way}}/{{place}}/{{column}}/{state}-written", "storage", 1.0,
                scale=1 / MIB) for state in ("fresh", "reopened", "written")],
     ob.Layout((2, 3), ob.X("stores"), peers=(("mmap", "storage"),)),
@@ -288,18 +294,6 @@ def limit_commits(run):
     run.result.limit("changed", "bytes", {percent: [run.settings.number("bytes") * percent / 100] * run.args.repeats})
 
 
-def print_commits(run):
-    changed = run.result.find("changed").samples[0][0]
-    tables = {}
-    for fields, columns in run.result.groups(BY_QUANTITY):
-        rows = tables.setdefault(TITLE.format(**run.result.fields(fields)), [])
-        rows.append([fields["kind"], *[ob.spread_text(columns[what].samples[0], scale) for what, scale in (
-            ("store", 1e3), ("commit", 1e3), ("read", 1 / MIB), ("written", 1 / MIB))]])
-    for title, rows in tables.items():
-        print(f"\nafter changes of {ob.number(changed / MIB)} MiB, {title}; median (quartiles)")
-        ob.table(["window", "stores, ms", "commit, ms", "read, MiB", "written, MiB"], rows)
-
-
 def check_commits(run, targets):
     changed = run.result.find("changed").samples[0][0]
     for fields, columns in run.result.groups("{mpi}/{way}/{place}/storage/{column}"):
@@ -314,8 +308,10 @@ COMMITS = Question(
     "A commit reads and writes what has changed, and not the window.",
     {"bytes": ("256M", "1G", "of all ranks"), "percent": ("1", "1", "of the pages that change between commits"),
      "commits": ("5", "11", "whose median counts"), "ranks": ("2", "2", "")},
-    lambda settings: 3 * settings.number("bytes") + 128 * MIB, ["mmap", "storage"], commits_lines, [print_commits],
-    [check_commits], ob.Layout((2, 3), ob.X("per cent of the pages"), peers=(("mmap", "storage"),)),
+    lambda settings: 3 * settings.number("bytes") + 128 * MIB, ["mmap", "storage"], commits_lines,
+    tables(["mmap", "storage"], "per cent", {"milliseconds": (1e3, ("store", "commit")),
+                                             "MiB": (1 / MIB, ("read", "written"))}), [check_commits],
+    ob.Layout((2, 3), ob.X("per cent of the pages"), peers=(("mmap", "storage"),)),
     lambda quantity: "bytes" if quantity in ("read", "written") else "s", limits=limit_commits)
 
 
@@ -373,25 +369,6 @@ def measure_out_of_core(run, program):
         run.result.note(f"{name}: memory windows do not fit into {limit >> 20} MiB: the job was killed")
 
 
-def print_dht(run):
-    for prefix, text in (("", "in core"), ("limited-", "out of core; memory windows without the limit")):
-        tables = {}
-        for fields, columns in run.result.groups(BY_QUANTITY):
-            if f"{prefix}insert" not in columns:
-                continue
-            memory = {what: run.result.find("{mpi}/{way}/{place}/memory/".format(**fields) + prefix + what)
-                      for what in ("insert", "all")}
-            rows = tables.setdefault(TITLE.format(**run.result.fields(fields)), [])
-            rows += [[f"{x} {fields['kind']}", f"{columns[f'{prefix}table'].at(x)[0] / MIB:.1f}",
-                      *[ob.spread_text(columns[prefix + what].at(x), 1e3) for what in ("insert", "sync")],
-                      *[interval_text(ob.ratios(columns[prefix + what].at(x), series.at(x)))
-                        for what, series in memory.items()]] for x in columns[f"{prefix}insert"].x]
-        for title, rows in tables.items():
-            print(f"\nhash table, {title}, {text}: milliseconds, median (quartiles); times memory windows [95 %]")
-            ob.table(["slots of each rank", "MiB", "insert", "sync", "insert", "with sync"],
-                     sorted(rows, key=lambda row: int(row[0].split()[0])))
-
-
 DHT = Question(
     "dht", "What does a hash table in windows on storage cost, while it fits into memory and when it does not?",
     "Figures 9 and 10", "On an SSD inserts take 20 % longer than in memory, 8 % with half of the window in memory; "
@@ -401,7 +378,9 @@ DHT = Question(
      "limited": ("128K", "512K", "slots of each rank, out of core; 0: leave it out"),
      "limit": ("60", "60", "memory for the table, per cent of its size")},
     lambda settings: table_bytes(settings, max(settings.numbers("slots") + settings.numbers("limited"))) * 3 // 2
-    + 64 * MIB, ["memory", "mmap", "storage", "combined"], dht_lines, [print_dht],
+    + 64 * MIB, ["memory", "mmap", "storage", "combined"], dht_lines,
+    tables(["memory", "mmap", "storage", "combined", STORAGE_MEMORY, IntervalRatio("combined", "memory")],
+           "slots of each rank", {"milliseconds": (1e3, ("insert", "sync", "all")), "MiB": (1 / MIB, ("table",))}),
     [ob.Target(f"{WHERE} {{x}} slots, in core: {kind}, times memory", "{mpi}/{way}/{place}/{column}/insert",
                ob.Ratio(kind, "memory"), bound) for kind, bound in (("storage", 1.1), ("combined", 1.05))],
     ob.Layout((3,), ob.X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))), dht_unit,
@@ -522,28 +501,13 @@ def mapreduce_lines(run, program, name, way):
     return found
 
 
+def without(name):
+    """The same variant without checkpoints."""
+    return "-".join(name.split("-")[:2])
+
+
 def overhead(columns, name, x):
-    """Ratios to the same variant without checkpoints."""
-    base = name if name in ("one-sided", "two-sided") else name.rsplit("-", 1)[0]
-    return ob.ratios(columns[name].at(x), columns[base].at(x))
-
-
-def print_mapreduce(run):
-    for fields, totals in run.result.groups("{mpi}/{way}/{place}/{column}/{quantity}"):
-        scaling, _, quantity = fields["quantity"].partition("-")
-        if quantity != "total":
-            continue
-        rows = []
-        for x in next(iter(totals.values())).x:
-            for name in totals:
-                checkpoint, durable = (run.result.find(f"{{mpi}}/{{way}}/{{place}}/{name}/{scaling}-{what}".format(
-                    **fields)) for what in ("checkpoint", "durable"))
-                rows.append([f"{x} {name}", ob.spread_text(totals[name].at(x), 1e3),
-                             ob.spread_text(checkpoint.at(x), 1e3), ob.number(durable.at(x)[0] / MIB),
-                             interval_text(overhead(totals, name, x))])
-        print(f"\nMapReduce, {scaling} scaling, {TITLE.format(**run.result.fields(fields))}: milliseconds, median "
-              "(quartiles)")
-        ob.table(["ranks", "total", "checkpoints", "MiB", "/ without [95 %]"], rows)
+    return ob.ratios(columns[name].at(x), columns[without(name)].at(x))
 
 
 def check_mapreduce(run, targets):
@@ -563,7 +527,9 @@ MAPREDUCE = Question(
      "part": ("1M", "64M", "of the text, for each task; a checkpoint follows each"), "ranks": ("2", "1 2", ""),
      "scalings": ("weak", "weak strong", ""), "vocabulary": ("20000", "100000", "different words of the text")},
     lambda settings: max(settings.numbers("ranks")) * (settings.number("bytes") // 2 + 32 * MIB) * 2 + 64 * MIB,
-    COUNTERS, mapreduce_lines, [print_mapreduce], [check_mapreduce],
+    COUNTERS, mapreduce_lines,
+    tables([*COUNTERS, *(IntervalRatio(name, without(name)) for name in COUNTERS if name != without(name))], "ranks",
+           {"milliseconds": (1e3, ("total", "checkpoint")), "MiB": (1 / MIB, ("durable",))}), [check_mapreduce],
     ob.Layout((2, 3), ob.X("ranks"), peers=(("two-sided", "one-sided-storage"),)),
     lambda quantity: "bytes" if quantity.endswith("durable") else "s")
 
