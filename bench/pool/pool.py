@@ -13,9 +13,9 @@ that came in and went out adds to the memory of all processes while it is used.
 
   pool.py work WAY filter|grid|groupby MIB WORKERS REPEATS
 
-"KIND MIB SECONDS" for each repeat after the first, in which workers start. filter: a smoothing of each image of a stack,
-MIB in all. grid: scikit-learn's grid search of a random forest over MIB of features, through joblib. groupby: pandas'
-group-by of each of eight frames."""
+"KIND MIB SECONDS" for each repeat after the first, in which workers start. filter: a smoothing of each image of a
+stack, MIB in all. grid: scikit-learn's grid search of a random forest over MIB of features, through joblib. groupby:
+pandas' group-by of each of eight frames."""
 import os
 import sys
 import time

@@ -1,12 +1,13 @@
-/* bench/storage/scattered.c: how much is written after stores to a few pages of a large window?
+/* bench/storage/scattered.c: measures how much is written after stores to a few pages of a large
+ * window.
  *
  *   scattered [options of windows] [-b BYTES] [-s STORES] STATE...
  *       "STATE-written STORES BYTES": from the first store to the end of the synchronisation;
  *       "STATE-sync STORES SECONDS".
  *
- * The state of the window is "fresh" (a new file), "reopened" (its file was written and closed
- * before) or "written" (all of it was stored to, and synchronised, through this window). The file
- * is verified afterwards. */
+ * STATE, of the window: fresh (a new file), reopened (its file was written and closed before) or
+ * written (all of it was stored to, and synchronised, through this window). The program verifies
+ * the file afterwards. */
 #include "window.h"
 
 #include <errno.h>
