@@ -5,9 +5,10 @@
  *       "STATE-written STORES BYTES": from the first store to the end of the synchronisation;
  *       "STATE-sync STORES SECONDS".
  *
- * STATE, of the window: fresh (a new file), reopened (its file was written and closed before) or
- * written (all of it was stored to, and synchronised, through this window). The program verifies
- * the file afterwards. */
+ * With STATE `fresh` the window has a new file, with `reopened` a file that was written and closed
+ * before. With `written` the program has stored to all of the window and synchronised it.
+ *
+ * The program verifies the file afterwards. */
 #include "window.h"
 
 #include <errno.h>
