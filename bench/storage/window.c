@@ -54,13 +54,6 @@ void progress(const char *format, ...)
     last = MPI_Wtime();
 }
 
-double longest(double seconds)
-{
-    double all;
-    MPI_Allreduce(&seconds, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return all;
-}
-
 long number_of(const char *text, const char *what)
 {
     char *end;
