@@ -84,7 +84,7 @@ struct launch {
     unsigned ranks;   /* that the launcher starts on this node */
     unsigned members; /* requests and clients */
     unsigned running; /* clients among them */
-    int token;        /* for say_once; negative: there was no descriptor for it */
+    int token;        /* for say_once_claim; negative: there was no descriptor for it */
     int error;        /* of the rank that could not start, or 0 */
     int64_t failed_ms;
     uint32_t refused_before; /* calls that failed for lack of mappings before the launch began */
