@@ -155,7 +155,12 @@ static int run_command(int argc, char **argv)
         return 0;
     }
     const struct command *command = find_command(argv[1]);
-    return command ? run(command->function, argc - 1, argv + 1) : 2;
+    if (!command)
+        return 2;
+    static char name[32]; /* in messages, getopt's too */
+    snprintf(name, sizeof(name), "onespace %s", command->name);
+    argv[1] = name;
+    return run(command->function, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

@@ -331,16 +331,9 @@ int command_completion(int argc, char **argv)
         const char *shell;
         void (*print)(FILE *);
     } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    argv[0] = "onespace completion";
-    for (int option; (option = options_next(argc, argv, "+h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, completion_help);
-            return 0;
-        }
-        fprintf(stderr, "Try `onespace completion --help`.\n");
+    static const struct command_option options[] = {{NULL}};
+    if (options_parse(argc, argv, options, completion_help) != 0)
         return 2;
-    }
     for (size_t i = 0; optind + 1 == argc && i < sizeof(shells) / sizeof(shells[0]); i++)
         if (strcmp(argv[optind], shells[i].shell) == 0) {
             shells[i].print(stdout);
