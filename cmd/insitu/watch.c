@@ -168,7 +168,7 @@ static void print_rows(const struct watching *watching, FILE *out, unsigned widt
             else
                 output_cell(&table, "-");
         output_cell(&table, "%" PRIu64, row->extent.nans);
-        output_cell(&table, "%s", insitu_type_name((uint32_t)row->array.type));
+        output_cell(&table, "%s", insitu_type_name(row->array.type));
         output_cell(&table, "%s", shape);
         output_cell(&table, "%s", *row->array.units ? row->array.units : "-");
         output_cell(&table, "%s", row->array.name);
