@@ -22,7 +22,6 @@ int command_report(int argc, char **argv);
 int command_windows(int argc, char **argv);
 int command_insitu(int argc, char **argv);
 int command_completion(int argc, char **argv);
-int command_host(int argc, char **argv); /* started by shims, not by users */
 
 /* What --help says, as help.h has it. */
 extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[], doctor_help[],
@@ -32,7 +31,7 @@ extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[
 struct command {
     const char *name;
     int (*function)(int argc, char **argv);
-    const char *purpose; /* NULL: not for users */
+    const char *purpose;
     const char *help;
 };
 
