@@ -44,21 +44,21 @@ static void say_region(void)
 {
     const uintptr_t end = LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE;
     const unsigned low = (unsigned)(LAYOUT_REGION >> 40), high = (unsigned)(end >> 40);
-    char buffer[PATH_MAX + 128], taken[PATH_MAX + 128] = "";
+    char line[PATH_MAX + 128], taken[PATH_MAX + 128] = "";
     struct rlimit stack;
-    struct proc_maps maps;
     struct proc_mapping mapping;
-    long result = proc_maps_open(&maps, 0, buffer, sizeof(buffer));
-    if (result < 0) {
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (!maps) {
         doctor_say(DOCTOR_WRONG, "address region", "Mount /proc.", "/proc/self/maps: %s",
-                   strerror((int)-result));
+                   strerror(errno));
         return;
     }
-    while (proc_maps_next(&maps, &mapping))
-        if (mapping.start < end && mapping.end > LAYOUT_REGION)
-            snprintf(taken, sizeof(taken), "%jx-%jx %s %s", (uintmax_t)mapping.start,
-                     (uintmax_t)mapping.end, mapping.permissions, mapping.name);
-    proc_maps_close(&maps);
+    while (fgets(line, sizeof(line), maps))
+        if (proc_parse_mapping(line, &mapping) && mapping.start < end &&
+            mapping.end > LAYOUT_REGION)
+            strcpy(taken, line);
+    fclose(maps);
+    taken[strcspn(taken, "\n")] = 0;
     /* Without a limit the stack gets five sixths of the address space, and libraries lie below. */
     getrlimit(RLIMIT_STACK, &stack);
     if (taken[0])

@@ -29,7 +29,7 @@ static struct shared_header header(void)
 }
 
 /* The mmap flag for memory that all members write to: MAP_SHARED in a guarded task. */
-static int map_flags(void)
+static int team_map_flags(void)
 {
     const struct space_slot *self = space_self();
     return self && self->guard_key ? MAP_SHARED : MAP_PRIVATE;
@@ -38,8 +38,8 @@ static int map_flags(void)
 /* In pages of its own: zero, and aligned for struct team_member. */
 static struct team_block *new_block(int count)
 {
-    void *memory =
-        mmap(NULL, block_bytes(count), PROT_READ | PROT_WRITE, map_flags() | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, block_bytes(count), PROT_READ | PROT_WRITE,
+                        team_map_flags() | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return NULL;
     struct team_block *block = memory;
@@ -328,7 +328,8 @@ static struct team_instance *find_instance(struct team_block *block, const char 
 static int create_instance(struct onespace_parallel *team, struct team_instance *instance,
                            const char *name, size_t size)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, map_flags() | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, team_map_flags() | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -ENOMEM;
     strcpy(instance->name, name);
