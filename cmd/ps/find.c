@@ -498,20 +498,22 @@ void ps_explain(const char *command, const char *wanted, int result)
 
 int ps_report(const struct ps_query *query)
 {
-    if (query->json) {
-        query->json->out = *query->out;
-        json_open(query->json, NULL, '[');
+    FILE *out = *query->out;
+    struct output_json *json = query->json;
+    if (json) {
+        json->out = out;
+        json_open(json, NULL, '[');
     }
     int count = ps_each(query);
-    if (query->json) {
-        query->json->out = *query->out;
-        json_close(query->json, ']');
+    if (json) {
+        json->out = out;
+        json_close(json, ']');
     }
     if (count < 0 || (count == 0 && query->wanted)) {
         ps_explain(query->command, query->wanted, count);
         return -1;
     }
-    if (count == 0 && !query->json)
-        fprintf(*query->out, "no spaces\n");
+    if (count == 0 && !json)
+        fprintf(out, "no spaces\n");
     return count;
 }
