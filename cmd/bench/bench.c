@@ -8,18 +8,19 @@ const char bench_help[] =
     "usage: onespace bench [OPTION...]\n"
     "\n"
     "Measures what two ranks gain as tasks of one address space, on this machine and with your "
-    "MPI: MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy between "
-    "two threads.\n"
+    "MPI: MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy "
+    "between two threads.\n"
     "\n"
-    "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec along PATH (default); "
+    "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec in PATH (default); "
     "mpich, openmpi: Debian's; all: every one that is found\n"
-    "      --quick  fewer sizes and repeats: some seconds for each MPI\n"
-    "      --repeats N  runs of processes and of tasks each; few of them scatter more\n"
-    "      --fresh  send what has just been written, not the same buffer again and again\n"
-    "      --json  print the results as JSON (onespace-bench/1) in place of the table\n"
-    "  -h, --help\n"
+    "      --quick  use fewer sizes and repeats: some seconds for each MPI\n"
+    "      --repeats N  runs of processes and of tasks each; the fewer, the more the results "
+    "scatter\n"
+    "      --fresh  send freshly written data, not the same buffer repeatedly\n"
+    "      --json  print the results as JSON (onespace-bench/1), not as a table\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
+    "Exit status: 0; 1 if something is missing or a run failed; 2 on a usage error.\n";
 
 int command_bench(int argc, char **argv)
 {
@@ -42,18 +43,18 @@ int command_bench(int argc, char **argv)
 const char report_help[] =
     "usage: onespace report [OPTION...]\n"
     "\n"
-    "Makes one page, for a browser or a printer, of all results that benchmarks have left: a "
-    "figure for each question, the paper's figure and claim beside what was found, machine and "
-    "versions.\n"
+    "Makes one page, for a browser or a printer, of all benchmark results: a figure for each "
+    "question, the paper's figure and claim beside the finding, machine and versions.\n"
     "\n"
-    "      --results DIRECTORY  with the JSON files of benchmarks; may be given several times "
-    "(default: where benchmarks write them: ONESPACE_BENCH_RESULTS, else bench/results, in an "
-    "installation ~/.cache/onespace/bench)\n"
-    "  -o, --output FILE  the page (default: report.html in the first directory)\n"
-    "  -h, --help\n"
+    "      --results DIRECTORY  read the JSON files of this directory; may be given several "
+    "times (default: ONESPACE_BENCH_RESULTS, else bench/results, in an installation "
+    "~/.cache/onespace/bench)\n"
+    "  -o, --output FILE  write this page (default: report.html in the first directory)\n"
+    "  -h, --help  print this help\n"
     "\n"
     "Files that are not results are named and left out.\n"
-    "Exit status: 0; 1 when no results are left or the page cannot be written; 2 wrong usage.\n";
+    "Exit status: 0; 1 if no results are left or the page cannot be written; 2 on a usage "
+    "error.\n";
 
 int command_report(int argc, char **argv)
 {
