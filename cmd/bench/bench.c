@@ -44,7 +44,7 @@ const char report_help[] =
     "usage: onespace report [OPTION...]\n"
     "\n"
     "Makes one page, for a browser or a printer, of all benchmark results: a figure for each "
-    "question, the paper's figure and claim beside the finding, machine and versions.\n"
+    "question, the published figure and claim beside the finding, machine and versions.\n"
     "\n"
     "      --results DIRECTORY  read the JSON files of this directory; may be given several "
     "times (default: ONESPACE_BENCH_RESULTS, else bench/results, in an installation "
