@@ -24,7 +24,7 @@ int command_insitu(int argc, char **argv);
 int command_completion(int argc, char **argv);
 int command_host(int argc, char **argv); /* started by shims, not by users */
 
-/* What --help says, as help.h has it. */
+/* The texts of --help. */
 extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[], doctor_help[],
     core_help[], gdb_help[], bench_help[], report_help[], windows_help[], insitu_help[],
     completion_help[];

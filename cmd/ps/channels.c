@@ -1,5 +1,5 @@
-/* cmd/ps/channels.c: see channels.h. The copied memory may contain anything: it is checked before
- * it is used as an index or a text. */
+/* cmd/ps/channels.c: the channels of a space. The copied memory may contain anything: it is checked
+ * before it is used as an index or a text. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
