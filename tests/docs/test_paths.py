@@ -95,7 +95,7 @@ def test_identifiers_on_the_pages_are_in_the_code():
              and file.parent != Path(__file__).parent]
     code = {name for file in files for name in re.findall(r"[A-Za-z_]\w*_\w*", file.read_text(errors="replace"))}
     missing = [f"{relative(page)}: {name}" for page in PAGES
-               for name in re.findall(r"`([A-Za-z_]\w*_\w*)(?:\(\))?`", re.sub(r"(?s)```.*?```", "", page.read_text()))
+               for name in re.findall(r"`([A-Za-z_]\w*_\w+)(?:\(\))?`", re.sub(r"(?s)```.*?```", "", page.read_text()))
                if name not in code | FOREIGN_NAMES]
     assert not missing, "\n".join(missing)
 
