@@ -368,7 +368,7 @@ int command_core(int argc, char **argv)
         {"crashed", .text = &crashed},
         {"max-mib", .text = &most},
         {"output", .text = &request.file, .letter = 'o'},
-        {NULL}};
+        {.name = NULL}};
     char *end;
     open_standard_streams();
     if (options_parse(argc, argv, options, core_help) != 0 ||
