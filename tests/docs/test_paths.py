@@ -124,10 +124,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors_of(place), f"{target} names no title"
 
 
-def test_every_page_of_internals_is_in_its_index():
+def test_every_page_of_internals_is_in_its_index_and_on_the_website():
     index = (ROOT / "docs/internals/README.md").read_text()
+    navigation = (ROOT / "packaging/website/mkdocs.yml.in").read_text()
     for page in (ROOT / "docs/internals").glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in index, f"{relative(page)} is not in the index"
+        assert f"internals/{page.name}\n" in navigation, f"{relative(page)} is not in the navigation of the website"
 
 
 def test_every_header_of_the_registry_is_described():
