@@ -77,9 +77,9 @@ void dontfork_update(struct space_slot *self, long nr, const long a[6], long res
 /* ---- mseal: enforced for the task; the reaper can still unmap the memory ----
  *
  * The kernel unmaps a sealed mapping only with the address space. After the end of a task that
- * sealed something, its slot and that memory would never be free again. So the kernel seals nothing.
- * Calls of the task itself that a seal forbids fail with EPERM; calls that are not interposed and
- * those of other tasks pass.
+ * sealed something, its slot and that memory would never be free again. So the kernel seals
+ * nothing. Calls of the task itself that a seal forbids fail with EPERM; calls that are not
+ * interposed and those of other tasks pass.
  *
  * A forked child has its parent's seals by its copy of the table. What it seals itself is sealed by
  * the kernel, in its own memory. */
