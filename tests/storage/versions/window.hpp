@@ -1,59 +1,60 @@
-// tests/storage/versions/solo.hpp: a window with versions of one rank, in this process. Its bytes
-// are plain memory; what was stored is what store() was told.
-#ifndef TESTS_STORAGE_SOLO_HPP
-#define TESTS_STORAGE_SOLO_HPP
+// tests/storage/versions/window.hpp: a window with versions of one rank, in this process. Its bytes
+// are plain memory; only store() changes them.
+#ifndef TESTS_STORAGE_WINDOW_HPP
+#define TESTS_STORAGE_WINDOW_HPP
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "versions.hpp"
 
-struct Solo {
+struct Window {
     std::vector<char> bytes;
     std::vector<storage_range> stored;
-    bool is_unsure = false;                          // what changed is not known
-    std::vector<std::pair<uint64_t, uint64_t>> told; // of a commit's progress: done, of
+    bool is_unsure = false;                             // what changed is not known
+    std::vector<std::pair<uint64_t, uint64_t>> reports; // of a commit's progress: done, of
     versions *made = nullptr;
     storage_error error = {};
 
-    explicit Solo(size_t size) : bytes(size)
+    explicit Window(size_t size) : bytes(size)
     {
     }
-    ~Solo()
+    ~Window()
     {
         versions_close(made);
     }
-    Solo(const Solo &) = delete;
-    Solo &operator=(const Solo &) = delete;
+    Window(const Window &) = delete;
+    Window &operator=(const Window &) = delete;
 
     static int changes(void *context, storage_ranges *ranges)
     {
-        Solo *solo = static_cast<Solo *>(context);
-        auto &list = solo->stored;
-        if (solo->is_unsure)
-            list = {{0, solo->bytes.size()}};
+        Window *window = static_cast<Window *>(context);
+        auto &list = window->stored;
+        if (window->is_unsure)
+            list = {{0, window->bytes.size()}};
         ranges->range =
             static_cast<storage_range *>(calloc(list.size() + 1, sizeof(storage_range)));
         std::copy(list.begin(), list.end(), ranges->range);
         ranges->count = list.size();
         list.clear();
-        return solo->is_unsure;
+        return window->is_unsure;
     }
     static void progress(void *context, uint64_t done, uint64_t of)
     {
-        static_cast<Solo *>(context)->told.push_back({done, of});
+        static_cast<Window *>(context)->reports.push_back({done, of});
     }
     static int broadcast(void *, void *, size_t)
     {
         return 0;
     }
-    static int least(void *, int64_t mine, int64_t *result)
+    static int least(void *, int64_t value, int64_t *result)
     {
-        *result = mine;
+        *result = value;
         return 0;
     }
     int open(const std::string &path, unsigned keep = 1, const versions_io *io = nullptr)
@@ -71,6 +72,11 @@ struct Solo {
     int commit()
     {
         return versions_commit(made, &error);
+    }
+    void commit_times(int times)
+    {
+        for (int i = 0; i < times; i++)
+            ASSERT_EQ(commit(), 0) << error.text;
     }
 };
 
