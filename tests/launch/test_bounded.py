@@ -100,6 +100,22 @@ def test_too_few_descriptors_are_told_before_the_start(job, guests):
         assert words in told[0], told
 
 
+def test_ranks_that_come_late_do_not_repeat_the_message(job, guests):
+    """As on a busy machine: the host that has told it waits for them, for as long as they come one after another."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+    results, told = [], []
+    for first in range(0, RANKS, 16):
+        some = launch(job, range(first, first + 16), [guests("awaits")], of=RANKS, preexec_fn=limit)
+        some_results, some_told = finish(some)
+        results += some_results
+        told += some_told
+        time.sleep(3 if first + 16 < RANKS else 0)
+    assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
+    assert len(told) == 1, told
+
+
 def test_too_little_memory_is_told_once(job, guests):
     size = 1 << 30
 

@@ -101,3 +101,10 @@ def test_death_of_a_rank_ends_each_operation(run_guest, mpi_named, names):
                 for rank in (0, 2) for name in names]
     assert [line for line in result.lines if line.startswith("rank")] == sorted(expected), str(result)
     assert "rank 1 of the communicator has ended" in result.err, str(result)
+
+
+def test_end_of_a_rank_after_a_call_does_not_fail_the_call_of_others(run_guest, mpi_named):
+    """Rank 3 leaves by exit when it has returned from a barrier in which the others wait for rank 2."""
+    result = run_guest(mpi_named("mpich"), 4, "mpi_collectives_leave", prefix=ON, options=["-disable-auto-cleanup"],
+                       ONESPACE_COLLECTIVES_ALGORITHM="doubling")
+    assert result.lines == [f"rank {rank}: 0" for rank in range(4)], str(result)
