@@ -31,14 +31,14 @@ int main(int argc, char **argv)
     for (int i = 0; i < 12; i++)
         cells[i / 4][i % 4] = i;
     *own = (struct onespace_array){.address = (uintptr_t)cells,
-                                    .low = (uintptr_t)cells,
-                                    .bytes = sizeof(cells),
-                                    .item_size = 8,
-                                    .dimensions = 2,
-                                    .kind = 'f',
-                                    .order = '<',
-                                    .shape = {3, 4},
-                                    .strides = {32, 8}};
+                                   .low = (uintptr_t)cells,
+                                   .bytes = sizeof(cells),
+                                   .item_size = 8,
+                                   .dimensions = 2,
+                                   .kind = 'f',
+                                   .order = '<',
+                                   .shape = {3, 4},
+                                   .strides = {32, 8}};
     memcpy(own->type, type, sizeof(type));
     if (onespace_array_export("cells", own) < 0 || onespace_array_export("cells", own) != -EEXIST)
         return 1;
