@@ -35,8 +35,6 @@ static long scheduling_set(int32_t thread, const struct scheduling *scheduling)
     return syscall(SYS_sched_setattr, thread, scheduling, 0);
 }
 
-/* see identity.h. What is read and compared; assume.c changes it. */
-
 #ifndef PR_GET_MDWE
 #define PR_GET_MDWE 66 /* Linux 6.3 */
 #endif

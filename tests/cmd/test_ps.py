@@ -422,32 +422,9 @@ def test_full_machine_is_told(job, started, observed, machine):
     assert "memory is short: this machine has 928M of 977M in use" in job.run([*PS, str(run.pid)], env=env).out
 
 
-# ---- Again and again ----
-
-
-def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
-    run = started(observed)
-    watch = job.start([*PS, "--watch=0.1", str(run.pid)])
-    watch.wait_for("space of pid", 3)
-    run.process.stdin.close()
-    result = watch.finish()
-    assert result.code == 0 and "the space has ended" in result.err, str(result)
-    assert result.out.count(f"space of pid {run.pid}") >= 3, str(result)
-
-
-def test_watch_keeps_to_the_terminal(job, started, observed):
-    run = started("-n", "60", observed, count=60)
-    command = ["timeout", "-s", "INT", "3", *PS, "--all", "--watch=0.5", str(run.pid)]
-    looks = "\n".join(in_terminal(command, 80, job.env)).split("\033[H")[1:]
-    assert looks and all(look.count("\n") == 49 for look in looks), looks  # of 50 lines
-
-
-@pytest.mark.parametrize("arguments,text", [
-    (["--sort", "name"], "--sort name: give memory or time"), (["--watch=soon"], "--watch=soon: give seconds"),
-    (["--watch=0"], "give seconds"), (["--watch", "--json"], "does not go with --json")])
-def test_wrong_option_is_explained(job, arguments, text):
-    result = job.run([*PS, *arguments])
-    assert result.code == 2 and text in result.err and "--help" in result.err and result.out == "", str(result)
+def test_unknown_order_is_explained(job):
+    result = job.run([*PS, "--sort", "name"])
+    assert result.code == 2 and "--sort name: give memory or time" in result.err and result.out == "", str(result)
 
 
 @pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"]])

@@ -28,10 +28,11 @@ STATEMENT_END = re.compile(r"[;{}]")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfgGcspm%]|%#?$")
 # Statements whose text is no message: help, what a command prints on success, checks at compile time,
-# machine code, and words that are searched for in other programs' output.
+# machine code, words that are searched for in other programs' output, and names of launchers' options.
 NO_MESSAGE = re.compile(
     r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\b\w+_help\[\]|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"
     r"\b(?:strstr|word_after|sscanf|strncmp|strlen|fopen|popen|open|getenv)\s*\(|\bcommand_\w+\b|"
+    r"^\s*(?:\d|NAME_AND_VALUE|AMBIGUOUS|PROGRAM_FILE|COPIES_PROGRAM), *\"|"
     r"^\s*(?:\w+\s+)*(?:printf|puts|fputs|putchar)\s*\(|\bfprintf\s*\(\s*(?:out|stdout)\b", re.M)
 # What the rules above take for a message although it is none.
 NO_MESSAGES = {
@@ -255,33 +256,6 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
     assert re.search(r"in main \(\) at .*guest\.c:3", seen.stdout)
 
 
-def layout():
-    """The numbers of src/space/layout.h as the documents write them."""
-    text = (ROOT / "src" / "space" / "layout.h").read_text()
-    gib = {name: int(value) for name, value in re.findall(r"LAYOUT_(\w+)\s+\((\d+) \* LAYOUT_GIB\)", text)}
-    start = int(re.search(r"LAYOUT_REGION\s+UINT64_C\((0x[0-9a-f]+)\)", text)[1], 16) >> 30
-    slots = int(re.search(r"LAYOUT_SLOTS\s+(\d+)", text)[1])
-    return gib, start, start + gib["RANGE"] * slots, slots
-
-
-def test_layout_is_described_as_it_is():
-    gib, start, end, slots = layout()
-    assert start % 1024 == 0 and end % 1024 == 0
-    region = [f"{start // 1024} TiB", f"{end // 1024} TiB"]
-    expected = {
-        "docs/internals/README.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
-        "docs/debugging.md": region,
-        "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
-        "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
-                                     *[f">{gib[name]} GiB<" for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")]],
-        "README.md": [f"Each reserves {gib['RANGE']} GiB of address space"],
-    }
-    for name, texts in expected.items():
-        content = words((ROOT / name).read_text())
-        for text in texts:
-            assert text in content, f"{name} lacks '{text}'"
-
-
 def test_table_of_patch_sites_knows_every_interposed_call():
     """Otherwise the table is of an older build: scripts/fetch-libcs, then patch-oracle --markdown writes it anew."""
     page = (ROOT / "docs/internals/patch-sites.md").read_text()
@@ -293,11 +267,3 @@ def test_table_of_patch_sites_knows_every_interposed_call():
     assert {"mmap", "seccomp"} <= interposed and len(rows) > 10
     assert found | set(re.findall(r"`(\w+)`", absent)) == interposed
     assert not found & set(re.findall(r"`(\w+)`", absent))
-
-
-def test_heap_settings_are_described_as_they_are():
-    agent = (ROOT / "src" / "agent" / "agent.c").read_text()
-    document = (ROOT / "docs" / "memory.md").read_text()
-    for option, constant in (("M_TOP_PAD", "PAD"), ("M_TRIM_THRESHOLD", "TRIM"), ("M_MMAP_THRESHOLD", "MMAP")):
-        mib = re.search(rf"HEAP_{constant} = (\d+) << 20", agent)[1]
-        assert f"| `{option}` | {mib} MiB |" in document

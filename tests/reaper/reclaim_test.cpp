@@ -111,8 +111,8 @@ TEST_F(reclaim, after_tasks_that_seal_their_memory)
     run_many({program("mappings"), "sealed"}, 3000);
 }
 
-// What the kernel has sealed, by a call that was not interposed, stays; all else goes, and later
-// tasks run.
+// Memory that was sealed by a call that was not interposed stays. All else goes, and later tasks
+// run.
 TEST_F(reclaim, leaves_sealed_memory_alone)
 {
     Footprint before = warmed_up({"true"});
@@ -176,7 +176,7 @@ TEST_F(reclaim, before_the_status_is_collected)
 
 TEST_F(reclaim, of_a_mapping_outside_ends_its_ownership)
 {
-    // The task is ended but not collected; its address may be anybody's now.
+    // The task has ended and is not collected. Any member may map at its address now.
     Task task({program("memory"), "outside"});
     EXPECT_EQ(task.line(), "mapped");
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));

@@ -37,6 +37,20 @@ def test_results_of_each_algorithm_are_right(check_guest, stock_mpi, guest, whic
                     **{FORCED: algorithm})
 
 
+@pytest.mark.parametrize("sizes", [(2, 1), (2, 2, 1), (1, 1, 1, 2), (1, 2, 2, 1, 1), (2, 2, 2, 1, 1, 1)])
+@pytest.mark.parametrize("guest, which", [("mpi_collectives_moves", ""), ("mpi_collectives_user_ops", "dense"),
+                                          ("mpi_collectives_user_ops", "alike"), ("mpi_collectives_pairs", "")])
+def test_results_of_ranks_in_several_spaces_are_right(job, guests, stock_mpi, guest, which, sizes):
+    """As on several nodes; the MPI library carries the messages of their leaders, here through shared memory. Numbers
+    of spaces that are a power of two, and others."""
+    words = []
+    for i, size in enumerate(sizes):
+        words += [":", "-n", str(size)] if i else []
+        words += [*ON, "--space", f"{job.token}-{i}", guests.mpi(stock_mpi, guest), "60", SEEDS[0], which]
+    result = job.run(stock_mpi.command(sizes[0], words), timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and result.lines == none_wrong(sum(sizes)), str(result)
+
+
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8] if LONG else [3])
 @pytest.mark.parametrize("guest, which", REDUCTIONS)
 def test_reductions_are_right(check_guest, stock_mpi, counted, guest, which, ranks):
