@@ -93,7 +93,7 @@ def test_one_address_for_both_sides_may_have_data_apart(check_guest, mpi_named, 
 def test_results_that_depend_on_the_order_are_the_same_on_all_ranks(check_guest, mpi_named, name, algorithm):
     """NaNs, the sign of zero, the index of equal values."""
     for ranks in 2, 5:
-        check_guest(mpi_named(name), ranks, "mpi_collectives_order", prefix=ON, **{FORCED: algorithm})
+        check_guest(mpi_named(name), ranks, "mpi_collectives_order", prefix=ON, timeout=TIME, **{FORCED: algorithm})
 
 
 @pytest.mark.parametrize("name, ranks", [(name, ranks) for name in ("mpich", "openmpi") for ranks in (2, 5)] if LONG
