@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# scripts/lib/rows.sh: a row for each check that a script makes, for scripts that source this. They set `results`, the directory
-# of rows and logs, and `only`, the one member to check or nothing. `failed` counts.
+# scripts/lib/rows.sh: prints a row for each check of a script that sources this. The script sets $results, the directory of
+# rows and logs, and $only, the one member to check or nothing. $failed counts failures.
 failed=0
 
-# version PART MEMBER: what the row says at its end; scripts may define another one.
+# version PART MEMBER: prints the text at the end of the row; a script may redefine it.
 version() { :; }
 
 # row PART MEMBER COMMAND...: runs the command, prints a row and keeps it. Status 77, or tests that
