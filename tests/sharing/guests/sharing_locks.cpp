@@ -56,12 +56,12 @@ void *make_turn()
     return new Turn;
 }
 
-template <int Mine> std::string take_turns(void *place)
+template <int Parity> std::string take_turns(void *place)
 {
     auto &turn = *static_cast<Turn *>(place);
     for (int i = 0; i < Turns; i++) {
         std::unique_lock lock(turn.mutex);
-        turn.changed.wait(lock, [&] { return turn.turns % 2 == Mine; });
+        turn.changed.wait(lock, [&] { return turn.turns % 2 == Parity; });
         turn.turns++;
         turn.changed.notify_all();
     }
