@@ -26,7 +26,7 @@ namespace
 
 constexpr unsigned max_ranks = 16, page_size = 4096, page_words = page_size / 8, cycle = 32;
 
-// What all ranks and their parent share.
+// Memory that all ranks and their parent share.
 struct Shared {
     // A barrier: every rank adds to `arrived`; the last one resets it and opens the barrier by a
     // new generation (release), which the others wait for (acquire): writes before it are seen

@@ -42,7 +42,7 @@ struct Counted : Window {
     }
 };
 
-// Of a window of 16 MiB.
+// The window has 16 MiB.
 void commit_writes_one_page(Counted &window)
 {
     written = 0;
@@ -367,7 +367,7 @@ TEST_F(versions, committed_version_is_found_again_whatever_number_came_before)
     }
 }
 
-// Whatever the headers contain: either the right bytes or an error, and no crash.
+// Opening either restores the right bytes or is an error, and never a crash.
 TEST_F(versions, damaged_headers_are_never_taken_for_data)
 {
     std::mt19937 random(7);

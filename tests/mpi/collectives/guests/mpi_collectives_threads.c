@@ -32,7 +32,7 @@ static void add(void *in, void *inout, int *count, MPI_Datatype *type)
         to[i] += from[i];
 }
 
-/* What item i of this rank's result must be. */
+/* Item i that this rank's result must have. */
 static int64_t expected_of(const struct work *work, const struct collective *c, int round, int i)
 {
     const struct share share = share_of(c, rank, ranks, 0);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     OK(MPI_Get(&seen, 1, MPI_LONG, next_rank, 0, 1, MPI_LONG, window));
     CHECK(seen == 50);
 
-    /* What lies between the elements stays as it was. */
+    /* The gaps between the elements stay unchanged. */
     for (int i = 0; i < 3; i++)
         set(i, 10 + i);
     OK(MPI_Put(place(0), 1, every_other, next_rank, 1, 2, MPI_LONG, window));

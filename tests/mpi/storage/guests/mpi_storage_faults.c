@@ -22,7 +22,7 @@
 
 struct mode {
     const char *name;
-    const char *hint;  /* one more: NAME=VALUE */
+    const char *hint;  /* a further one: NAME=VALUE */
     int versions;      /* that are kept */
     int is_one_file;   /* for all ranks */
     int is_contiguous; /* MPI_Win_allocate_shared */
@@ -304,7 +304,7 @@ static int judge(struct outcome *outcome, const struct trouble *trouble, int pha
     return any;
 }
 
-/* Without versions the rank with the trouble comes first, so that it is the one that finds it. */
+/* Without versions the rank with the trouble comes first, so that it finds the error. */
 static int synchronise_in_turn(struct opened *opened, const struct trouble *trouble)
 {
     if (mode->versions)
@@ -338,7 +338,7 @@ static void synchronise_again(struct opened *opened, const struct trouble *troub
 }
 
 /* Opens, stores, synchronises twice, closes; *state: what the window has at the end, as far as the
- * program was told. */
+ * program can know. */
 static struct outcome try(const struct trouble *trouble, uint64_t *state)
 {
     struct outcome outcome = {.first = PHASES};
@@ -477,17 +477,17 @@ static int fail_call(struct trouble *trouble, int is_new)
 }
 
 /* The calls of one rank: all of them, or some of those of which there are many. */
-static int fail_each(int who, int is_new, unsigned *turn)
+static int fail_each(int failing_rank, int is_new, unsigned *turn)
 {
     enum { FREQUENT = 5 };
     static const int errors[] = {ENOSPC, EIO};
     int is_every = getenv("EVERY") != NULL;
     unsigned counts[CALLS];
-    struct trouble trouble = {CALL_OPEN, 0, 0, who, begin_to_fail, end_to_fail};
+    struct trouble trouble = {CALL_OPEN, 0, 0, failing_rank, begin_to_fail, end_to_fail};
     struct outcome outcome = attempt(&trouble, is_new);
     CHECK(!outcome.has_failed);
     memcpy(counts, failing.counts, sizeof(counts));
-    MPI_Bcast(counts, CALLS, MPI_UNSIGNED, who, world);
+    MPI_Bcast(counts, CALLS, MPI_UNSIGNED, failing_rank, world);
     for (int call = 0; call < CALLS; call++) {
         unsigned step = is_every || counts[call] <= FREQUENT ? 1 : counts[call] / FREQUENT;
         trouble.call = (enum call)call;
@@ -507,9 +507,9 @@ static void fail_calls(void)
     static unsigned turn;
     int is_fine = 1;
     for (int is_new = 0; is_new < 2; is_new++)
-        for (int who = 0; who < ranks && is_fine; who++)
-            if (getenv("EVERY") || who == is_new % ranks)
-                is_fine = fail_each(who, is_new, &turn);
+        for (int failing_rank = 0; failing_rank < ranks && is_fine; failing_rank++)
+            if (getenv("EVERY") || failing_rank == is_new % ranks)
+                is_fine = fail_each(failing_rank, is_new, &turn);
 }
 
 /* ---- A full file system ---- */

@@ -157,7 +157,7 @@ static void exchange_actively(MPI_Win window, int to, int area, int round)
 #undef AT
 }
 
-/* What all ranks have sent to this one. */
+/* Checks the values that all ranks have sent to this rank. */
 static void check_arrived(const long *base, int round)
 {
     for (int area = 0; area < AREAS && !is_empty(kind_of(rank)); area++) {
@@ -404,8 +404,7 @@ CASE(shared_window_of_kinds)
     }
 }
 
-/* Of a contiguous window one rank gives all, on storage; the others have nothing and say nothing.
- */
+/* A contiguous window whose bytes are all of one rank, on storage; the others give no hints. */
 CASE(shared_on_storage_of_one_rank)
 {
     for (int owner = 0; owner < ranks; owner++) {
@@ -501,7 +500,7 @@ CASE(dynamic_window_of_kinds)
 
 /* ---- Errors ---- */
 
-/* What a rank in memory asks for is checked as soon as another is on storage. */
+/* The arguments of a rank in memory are checked as soon as another rank is on storage. */
 CASE(bad_sizes_beside_storage)
 {
     char *base;

@@ -10,8 +10,8 @@
  * W". In the environment:
  *
  *   DIE=N            after the commits rank 1 kills itself while the others store
- *   DIE_AFTER_MS=N   rank 1 is killed N ms (0: never) after it has its window; "rank R: found V" is
- *                    printed before, "rank R: committed W" by rank 0 after each commit
+ *   DIE_AFTER_MS=N   rank 1 is killed N ms (0: never) after it has its window; each rank
+ *                    prints "rank R: found V", and rank 0 "rank R: committed W" for each commit
  *   PUT=BYTES        the window has so many bytes, and all of it is put and got, by all ranks in
  *                    turn, in pieces of up to 20 MiB, rather than stored and loaded */
 #include <signal.h>
