@@ -34,6 +34,7 @@ const char map_help[] =
 struct request {
     struct map_view view;
     int failed, is_json;
+    int is_named; /* the user asks for one space */
     struct output_json json;
     const char *svg; /* or NULL */
     unsigned drawn;
@@ -76,7 +77,7 @@ static int show(struct request *request, struct map *map)
     return result < 0 ? -ECANCELED : 0; /* draw has printed why */
 }
 
-enum { SHOWN, FAILED };
+enum { SHOWN, ENDED, FAILED };
 
 static int visit(struct ps_space *space, void *context)
 {
@@ -88,6 +89,8 @@ static int visit(struct ps_space *space, void *context)
         result = show(request, &map);
         map_free(&map);
     }
+    if (result == -ESRCH && !request->is_named)
+        return ENDED;
     if (result != 0 && result != -ECANCELED)
         fprintf(stderr, "onespace map: the memory of the space of pid %d cannot be read: %s\n",
                 space->root_pid, result == -ESRCH ? "it has ended meanwhile" : strerror(-result));
@@ -136,6 +139,7 @@ int command_map(int argc, char **argv)
     request.out = request.svg ? open_memstream(&picture, &size) : stdout;
     if (!request.out)
         return complain(request.svg), 1;
+    request.is_named = argv[optind] != NULL;
     const struct ps_query query = {.wanted = argv[optind],
                                    .context = &request,
                                    .visit = visit,

@@ -338,3 +338,10 @@ def test_json_is_described_in_the_man_page(job, started, observed):
     page = (ROOT / "man" / "onespace-map.1").read_text()
     described = set(re.findall(r"(?m)^\.It (?:Va|Li) (\w+)", page))
     assert keys(look(job, run.pid, "--all")) == described
+
+
+def test_spaces_that_end_meanwhile_are_left_out(job, started):
+    loop = started("-c", 'echo ready; for i in $(seq 60); do "$0" run true; done', ONESPACE, command=["sh"])
+    while loop.process.poll() is None:
+        result = job.run(MAP)
+        assert (result.code, result.err) == (0, ""), str(result)
