@@ -258,7 +258,7 @@ TEST_F(pip_hooks, run_around_the_task)
 
 // How a task may end by itself, and whether `after` is called then.
 static const std::tuple<const char *, const char *, int> ends[] = {
-    {"exit", "0", 1},       {"return", "0", 1},     {"quick-exit", "0", 0},
+    {"exit", "0", 1},       {"returns", "0", 1},     {"quick-exit", "0", 0},
     {"fin-exit", "0", 1},   {"fin-return", "0", 1}, {"fin-quick-exit", "0", 0},
     {"kill-self", "15", 0},
 };

@@ -59,7 +59,7 @@ int threads_of(int pid)
 
 TEST_F(thread_mode, shares_the_pid_and_keeps_its_globals)
 {
-    Thread first("return"), second("wait");
+    Thread first("returns"), second("wait");
     ASSERT_GT(first.id, 0) << first.message;
     ASSERT_GT(second.id, 0) << second.message;
     EXPECT_EQ(first.wait(), 5 << 8);
@@ -76,7 +76,7 @@ TEST_F(thread_mode, shares_the_pid_and_keeps_its_globals)
 TEST_F(thread_mode, shares_descriptors_and_flushes_its_streams)
 {
     Pipe pipe;
-    Thread thread("return", nullptr, pipe.write_end.get());
+    Thread thread("returns", nullptr, pipe.write_end.get());
     ASSERT_GT(thread.id, 0) << thread.message;
     EXPECT_EQ(thread.wait(), 5 << 8);
     char text[16] = "";
@@ -109,15 +109,15 @@ INSTANTIATE_TEST_SUITE_P(ways, thread_end,
                          testing::Values(Ending{"exit", 6 << 8, 1}, Ending{"_exit", 7 << 8, 0},
                                          Ending{"quick_exit", 8 << 8, 0},
                                          Ending{"pthread_exit", 0, 1}, Ending{"workers", 9 << 8, 0},
-                                         Ending{"exit elsewhere", 10 << 8, 0},
-                                         Ending{"pthread_exit first", 0, 0},
-                                         Ending{"raw exit", 0, 0}, Ending{"execute", 11 << 8, 0},
+                                         Ending{"exit-elsewhere", 10 << 8, 0},
+                                         Ending{"pthread_exit-first", 0, 0},
+                                         Ending{"raw-exit", 0, 0}, Ending{"execute", 11 << 8, 0},
                                          Ending{"children", 12 << 8, 0},
                                          Ending{"setuid", 13 << 8, 0}));
 
 TEST_F(thread_mode, main_thread_may_leave_first)
 {
-    Thread thread("pthread_exit first");
+    Thread thread("pthread_exit-first");
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 0);
     EXPECT_EQ(thread.told.value, 77);

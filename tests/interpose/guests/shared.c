@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "programs/choose.h"
 
 enum { WORDS = 6 };
 
