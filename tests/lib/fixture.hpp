@@ -298,6 +298,38 @@ inline Outcome as_process(const Words &words)
     return Process(words).finish();
 }
 
+// Runs the program as a process and as a task, which must do the same; returns what it did.
+inline Outcome expect_same(const Words &words)
+{
+    Outcome process = as_process(words);
+    EXPECT_EQ(as_task(words), process);
+    return process;
+}
+
+inline void expect_same(const Words &words, const Outcome &outcome)
+{
+    EXPECT_EQ(expect_same(words), outcome);
+}
+
+inline std::string name_of(const char *name)
+{
+    return name;
+}
+
+template <typename Parameter> std::string name_of(const Parameter &parameter)
+{
+    return parameter.name;
+}
+
+// The last argument of INSTANTIATE_TEST_SUITE_P: names each test after its parameter, which is a
+// string or has a name.
+inline constexpr auto by_name = [](const auto &info) {
+    std::string name = name_of(info.param);
+    for (char &letter : name)
+        letter = isalnum(letter) ? letter : '_';
+    return name;
+};
+
 // What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of
 // which each slot's first task makes a few pages resident, and the files of the patched ld.so,
 // which the first task of a kind makes.
