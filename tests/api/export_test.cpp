@@ -37,8 +37,6 @@ TEST_F(exports, of_tasks_are_found_by_tasks_and_the_root)
     EXPECT_EQ(two.tell("write", hex(found.address), 6).result, 6);
     EXPECT_EQ(*static_cast<int *>(address), 6);
     EXPECT_EQ(onespace_release(one.id()), 0);
-    EXPECT_EQ(one.finish().status, 0);
-    EXPECT_EQ(two.finish().status, 0);
 }
 
 TEST_F(exports, names_are_each_members_own)
@@ -146,7 +144,6 @@ TEST_F(exports, stay_close_on_average_when_the_table_was_full)
     int longest, mean;
     probe_reach(&longest, &mean);
     EXPECT_LE(mean, 64);
-    EXPECT_EQ(task.finish().status, 0);
 }
 
 // A reader that meets an entry while it changes hands gets one name's value or the other's.
@@ -179,8 +176,7 @@ TEST_F(exports, end_with_their_owner)
     Member task;
     EXPECT_EQ(task.tell("export-many", "name", 100).result, 100);
     EXPECT_EQ(probe_exports(), 100);
-    task.kill();
-    EXPECT_EQ(task.wait(), SIGKILL);
+    task.kill_and_wait();
     EXPECT_EQ(probe_exports(), 0);
 }
 

@@ -120,7 +120,6 @@ TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_are_two)
     EXPECT_EQ(count, 2u);
     EXPECT_GE(start, range + LAYOUT_FILES);
     EXPECT_LT(start, range + LAYOUT_MAPPINGS);
-    EXPECT_EQ(task.finish().status, 0);
 }
 
 TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_work_with_code_apart)
@@ -158,8 +157,7 @@ TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wan
     EXPECT_EQ(after(*other, "u"), "done");
     EXPECT_EQ(after(owner, "f"), "there");
     EXPECT_EQ(after(*other, "m"), "done");
-    other->kill();
-    EXPECT_EQ(other->wait(), SIGKILL);
+    other->kill_and_wait();
     EXPECT_EQ(after(owner, "f"), "there") << "the mark of a task that has ended";
 }
 
@@ -182,8 +180,7 @@ TEST_F(mappings, in_pieces_of_reserved_addresses_go_with_a_killed_task)
         std::string said = task.line();
         EXPECT_TRUE(said == "mapped" || said.ends_with(" wrong 0")) << said;
         EXPECT_GE(count_pieces(), 900);
-        task.kill();
-        EXPECT_EQ(task.wait(), SIGKILL);
+        task.kill_and_wait();
         EXPECT_TRUE(eventually([] { return count_pieces() == 0; })) << scene << count_pieces();
     }
     EXPECT_EQ(probe_overflows("mappings"), 0);
@@ -197,12 +194,10 @@ TEST_F(mappings, over_those_of_another_task_belong_to_the_task_that_made_them)
     Task second({program("pieces"), "over", place, "b"});
     EXPECT_EQ(second.line(), "mapped");
     EXPECT_EQ(onespace_owner(reinterpret_cast<void *>(0x400000000)), second.id());
-    first->kill();
-    EXPECT_EQ(first->wait(), SIGKILL);
+    first->kill_and_wait();
     EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
     second.write_line("");
     EXPECT_EQ(second.line(), "b b");
-    EXPECT_EQ(second.finish().status, 0);
 }
 
 // What a GPU can address ends at 1 TiB.

@@ -179,8 +179,7 @@ TEST_F(shared_mappings, outlive_the_task_that_made_them)
     User other;
     map_in_both(*one, other);
     EXPECT_EQ(one->ask("put " + where + " 3"), "3");
-    one->kill();
-    one->finish();
+    one->kill_and_wait();
     EXPECT_EQ(other.ask("get " + where), "3");
     User third;
     EXPECT_EQ(third.ask(open()), "0");
@@ -281,8 +280,7 @@ TEST_F(shared_mappings, that_move_out_of_the_range_end_with_the_task)
     map_in_both(one, other);
     ASSERT_EQ(one.ask(std::string("remap ") + where + " 65536 65536 3 " + Elsewhere), Elsewhere);
     EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "1");
-    one.kill();
-    one.finish();
+    one.kill_and_wait();
     EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "0");
 }
 
@@ -386,8 +384,7 @@ TEST_F(shared_mappings, that_were_attached_over_leave_later_ones_alone)
     EXPECT_EQ(other.ask(map), first); // its place is free again
     EXPECT_EQ(one->ask("reattach " + word + " " + first), "ENOMEM");
     EXPECT_EQ(one->ask("remap " + other.ask(map) + " 65536 65536 3 " + first), "ENOMEM");
-    one->kill();
-    one->finish();
+    one->kill_and_wait();
     EXPECT_EQ(other.ask("put " + first + " 1"), "1");
     shmctl(id, IPC_RMID, nullptr);
 }
@@ -451,8 +448,7 @@ TEST_F(shared_mappings, are_not_changed_by_who_owns_what_lies_before_them)
     EXPECT_EQ(one.ask("is-mapped " + at(first, 4096)), "0");
     EXPECT_EQ(other.ask("get " + second), "31");
     EXPECT_EQ(other.ask("put " + at(second, 16383) + " 32"), "32");
-    one.kill();
-    one.finish();
+    one.kill_and_wait();
     EXPECT_EQ(other.ask("get " + second), "31");
 }
 

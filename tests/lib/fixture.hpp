@@ -176,7 +176,8 @@ inline Outcome exits(const std::string &output, int code = 0)
     return {output, code << 8};
 }
 
-// A task with pipes at its standard input and output.
+// A task with pipes at its standard input and output. One that nobody has waited for is finished at
+// the end of the test, and must succeed.
 class Task
 {
   public:
@@ -198,6 +199,22 @@ class Task
             throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + message);
         in_.read_end.reset();
         out_.write_end.reset();
+    }
+    Task(Task &&other) noexcept
+        : in_(std::move(other.in_)), out_(std::move(other.out_)), id_(std::exchange(other.id_, -1))
+    {
+    }
+    ~Task()
+    {
+        onespace_status status = {};
+        close_input();
+        int result = id_ > 0 ? onespace_wait(id_, &status, 0) : -ECHILD;
+        if (result == -ETIMEDOUT) { // it may wait until its output is read
+            read_all(out_.read_end.get());
+            result = onespace_wait(id_, &status, Patience);
+        }
+        EXPECT_NE(result, -ETIMEDOUT);
+        EXPECT_EQ(status.status, 0);
     }
 
     int id() const
@@ -225,6 +242,11 @@ class Task
     void kill(int signal = SIGKILL)
     {
         EXPECT_EQ(onespace_kill(id_, signal), 0);
+    }
+    void kill_and_wait()
+    {
+        kill();
+        EXPECT_EQ(wait(), SIGKILL);
     }
     // The wait status, or -errno.
     int wait(onespace_status *status = nullptr)

@@ -247,8 +247,7 @@ TEST_F(thread_mode, tasks_of_a_task_end_with_its_process)
     int child = std::stoi(parent.line());
     ASSERT_GT(child, 0);
     EXPECT_EQ(onespace_pid(child), parent.pid());
-    parent.kill();
-    EXPECT_EQ(parent.wait(), SIGKILL);
+    parent.kill_and_wait();
     EXPECT_TRUE(eventually([&] { return onespace_pid(child) == -ESRCH; }));
 }
 

@@ -92,8 +92,7 @@ void expect_working()
 
 void expect_killed(Task &task)
 {
-    task.kill();
-    EXPECT_EQ(task.wait(), SIGKILL);
+    task.kill_and_wait();
 }
 
 } // namespace
