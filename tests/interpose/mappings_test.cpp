@@ -86,10 +86,6 @@ TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
     if (outcome != exits("set\n"))
         GTEST_SKIP() << "PR_SET_MDWE needs Linux 6.3";
     EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}), exits("wrong 0\n"));
-    auto as_thread = [](Attr &attr) {
-        attr.flags = ONESPACE_SPAWN_THREAD;
-        attr.fd_count = 0;
-    };
     EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}, as_thread).status, 0);
 
     rlimit before, none; // without a file for the changed code

@@ -42,13 +42,8 @@ TEST_F(own_files, open_the_tasks_program)
 
 TEST_F(own_files, do_not_hit_the_limit_on_file_sizes)
 {
-    rlimit before, none;
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-    none = {0, before.rlim_max};
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
-    Outcome task = as_task({program("own_files"), "strings"});
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-    EXPECT_EQ(task.status, 0);
+    Limit none(RLIMIT_FSIZE, 0);
+    EXPECT_EQ(as_task({program("own_files"), "strings"}).status, 0);
 }
 
 // As leak checkers, garbage collectors and RDMA libraries read them. Another task's memory would be

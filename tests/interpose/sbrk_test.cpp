@@ -10,12 +10,6 @@ using program_break = SpaceTest;
 
 static const std::string Little = "16384", Much = "1048576";
 
-static void as_thread(Attr &attr)
-{
-    attr.flags = ONESPACE_SPAWN_THREAD;
-    attr.fd_count = 0;
-}
-
 // Locked pages give zeroes, read-only ones become writable, other mappings are replaced.
 TEST_F(program_break, that_moves_gives_writable_zeroes)
 {

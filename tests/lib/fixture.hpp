@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -176,6 +177,71 @@ inline Outcome exits(const std::string &output, int code = 0)
     return {output, code << 8};
 }
 
+// Restores a limit at the end of the test.
+class Limit
+{
+  public:
+    Limit(__rlimit_resource_t kind, rlim_t soft) : kind_(kind)
+    {
+        EXPECT_EQ(getrlimit(kind, &before_), 0);
+        rlimit changed = {soft, before_.rlim_max};
+        EXPECT_EQ(setrlimit(kind, &changed), 0);
+    }
+    Limit(const Limit &) = delete;
+    ~Limit()
+    {
+        EXPECT_EQ(setrlimit(kind_, &before_), 0);
+    }
+
+  private:
+    __rlimit_resource_t kind_;
+    rlimit before_ = {};
+};
+
+using Limits = std::array<rlimit, RLIM_NLIMITS>;
+
+inline Limits all_limits()
+{
+    Limits limits;
+    for (size_t i = 0; i < limits.size(); i++)
+        EXPECT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    return limits;
+}
+
+// What onespace_spawn gave for a program: the task's id, or -errno and the message.
+struct Spawned {
+    int id;
+    std::string message;
+    // The wait status, or -errno.
+    int wait() const
+    {
+        onespace_status status = {};
+        int result = onespace_wait(id, &status, Patience);
+        return result == id ? status.status : result;
+    }
+};
+
+// Spawns a task with this process's descriptors.
+inline Spawned spawn_task(const Words &words, const std::function<void(Attr &)> &change = nullptr,
+                          char *const *environment = nullptr)
+{
+    char message[1024] = "";
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    if (change)
+        change(attr);
+    std::vector<char *> argv = pointers(words);
+    int id = onespace_spawn(argv[0], argv.data(), environment, &attr);
+    return {id, message};
+}
+
+inline void as_thread(Attr &attr)
+{
+    attr.flags = ONESPACE_SPAWN_THREAD;
+    attr.fd_count = 0; // threads share descriptors
+}
+
 // A task with pipes at its standard input and output. One that nobody has waited for is finished at
 // the end of the test, and must succeed.
 class Task
@@ -183,20 +249,17 @@ class Task
   public:
     explicit Task(const Words &words, const std::function<void(Attr &)> &change = nullptr)
     {
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
         onespace_fd_map fds[] = {
             {in_.read_end.get(), 0}, {out_.write_end.get(), 1}, {out_.write_end.get(), 2}};
-        char message[256] = "";
-        attr.fds = fds;
-        attr.fd_count = 3;
-        attr.message = message;
-        attr.message_size = sizeof(message);
-        if (change)
-            change(attr);
-        std::vector<char *> argv = pointers(words);
-        id_ = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
+        Spawned spawned = spawn_task(words, [&](Attr &attr) {
+            attr.fds = fds;
+            attr.fd_count = 3;
+            if (change)
+                change(attr);
+        });
+        id_ = spawned.id;
         if (id_ < 0) // gtest reports it as the test's failure
-            throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + message);
+            throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + spawned.message);
         in_.read_end.reset();
         out_.write_end.reset();
     }

@@ -67,13 +67,11 @@ TEST_F(spawn, gives_each_task_the_stack_that_was_asked_for)
 
 TEST_F(spawn, takes_the_stack_size_from_the_limit)
 {
-    rlimit limits[RLIM_NLIMITS];
-    for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
-        ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    Limits limits = all_limits();
     limits[RLIMIT_STACK].rlim_cur = 64u << 20;
-    EXPECT_EQ(
-        as_task({program("state"), "stack", "30000"}, [&](Attr &attr) { attr.limits = limits; }),
-        exits("deep\n"));
+    EXPECT_EQ(as_task({program("state"), "stack", "30000"},
+                      [&](Attr &attr) { attr.limits = limits.data(); }),
+              exits("deep\n"));
 }
 
 TEST_F(spawn, works_from_several_threads_at_once)
