@@ -28,10 +28,15 @@ struct operation_name {
     operation *run;
 };
 
-/* Each file's operations; a name NULL ends the list. */
-extern const struct operation_name memory_operations[], heap_operations[], shared_operations[],
-    signal_operations[], thread_operations[], process_operations[], descriptor_operations[],
-    file_operations[], limit_operations[], proc_operations[];
+/* The linker's names for the first and the end of the section with all of them. */
+extern const struct operation_name __start_operations[], __stop_operations[];
+
+/* OPERATION(name) { ... } defines the operation of that name: op_name(a). */
+#define OPERATION(id)                                                                              \
+    static void op_##id(const int *a);                                                             \
+    __attribute__((section("operations"), used)) static const struct operation_name name_##id = {  \
+        #id, op_##id};                                                                             \
+    static void op_##id(__attribute__((unused)) const int *a)
 
 /* ---- main.c: the program, and the trace ---- */
 
