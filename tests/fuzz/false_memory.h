@@ -5,9 +5,9 @@
 #define ONESPACE_TESTS_FUZZ_FALSE_MEMORY_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "cmd/ps/ps.h"
+#include "fuzz.h"
 
 struct false_part {
     uint64_t at;
@@ -28,8 +28,6 @@ void false_parts_change(const struct false_part *parts, unsigned count, const ui
 /* This process, as the one member of the space with that memory; ps_copy reads it from now on. */
 struct ps_member false_memory_member(void);
 
-/* Aborts unless it holds. */
-void require(int holds, const char *what);
 /* Aborts if the text has a control character other than a newline. */
 void require_no_control(const char *text, size_t size);
 
