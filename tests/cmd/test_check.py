@@ -206,5 +206,4 @@ def test_hostile_name_does_not_reach_the_terminal(job, tmp_path):
 
 @pytest.mark.parametrize("arguments", [[], ["--no-such-option", "ls"]])
 def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*CHECK, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", result
+    job.run([*CHECK, *arguments]).expect(2, out="", says="--help")

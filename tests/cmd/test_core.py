@@ -52,8 +52,7 @@ def pid_of(job, run, number=0):
 
 
 def dump(job, number, file, *options, **more):
-    result = job.run([*CORE, *options, "-o", str(file), str(number)], **more)
-    assert result.code == 0 and result.err == "", str(result)
+    result = job.run([*CORE, *options, "-o", str(file), str(number)], **more).expect(err="")
     return result.out
 
 
@@ -194,8 +193,7 @@ def test_task_and_its_system_calls_go_on(job, started, dumped, tmp_path):
     for _ in range(3):
         dump(job, pid_of(job, run), tmp_path / "core")
     run.process.stdin.close()
-    result = run.finish()
-    assert result.code == 0 and "done" in result.out, str(result)
+    run.finish().expect(shows="done")
 
 
 def test_stopped_task_stays_stopped(job, started, dumped, tmp_path):
@@ -248,8 +246,7 @@ def test_id_of_several_spaces_asks_which(job, started, dumped, tmp_path):
     number, = [task["id"] for task in tasks_of(job, first.pid)]
     if pathlib.Path(f"/proc/{number}").exists() and any(number == run.pid for run in (first, second)):
         pytest.skip("a process has this number")
-    result = job.run([*CORE, "-o", str(tmp_path / "core"), str(number)])
-    assert result.code == 1 and "name the space with --space" in result.err, str(result)
+    job.run([*CORE, "-o", str(tmp_path / "core"), str(number)]).expect(1, says="name the space with --space")
     said = dump(job, number, tmp_path / "core", "--space", str(second.pid))
     assert f"pid {pid_of(job, second)}" in said, said
 
@@ -293,8 +290,7 @@ def test_core_of_the_crashed_task_is_extracted(job, crashed, guests, tmp_path, t
     crash = f"--crashed {os.geteuid()},{os.getegid()},{2**64 - 1},1"
     command = {"file": f"{ONESPACE} core --from {core} -o task",
                "pipe": f"cat {core} | {ONESPACE} core --from - {crash} -o task"}
-    result = job.run(["sh", "-c", command[through]], cwd=tmp_path, timeout=TIMEOUT)
-    assert result.code == 0 and result.err == "", str(result)
+    result = job.run(["sh", "-c", command[through]], cwd=tmp_path, timeout=TIMEOUT).expect(err="")
     assert f"(pid {pid}), which signal 11 ended" in result.out, str(result)
     task = tmp_path / "task"
     assert task.stat().st_blocks * 512 < 8 * MIB < 64 * MIB < core.stat().st_blocks * 512
@@ -329,9 +325,8 @@ NO_LIMIT = 2**64 - 1
 def test_handler_writes_what_is_the_users_with_its_rights(job, crashed, somebody, tool, tmp_path):
     core, _ = crashed()
     trace = tmp_path / "trace"
-    result = handle(job, core, tmp_path / "task", f"65534,65534,{NO_LIMIT},1",
-                    before=[tool("strace", "strace"), "-f", "-e", "trace=setresuid,read", "-o", str(trace)])
-    assert result.code == 0, str(result)
+    handle(job, core, tmp_path / "task", f"65534,65534,{NO_LIMIT},1",
+           before=[tool("strace", "strace"), "-f", "-e", "trace=setresuid,read", "-o", str(trace)]).expect()
     status = (tmp_path / "task").stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
     lines = [" ".join(line.split()) for line in trace.read_text().splitlines()]
@@ -408,8 +403,7 @@ def test_what_is_no_core_of_a_space_is_told(job, started, dumped, tmp_path, what
         dump(job, pid_of(job, started(dumped)), source)
     else:
         source.write_bytes({"text": b"no core" * 100, "program": pathlib.Path(dumped).read_bytes(), "empty": b""}[what])
-    result = job.run([*CORE, "--from", str(source), "-o", str(tmp_path / "task")])
-    assert result.code == 1 and text in result.err, str(result)
+    job.run([*CORE, "--from", str(source), "-o", str(tmp_path / "task")]).expect(1, says=text)
     assert [file.name for file in tmp_path.iterdir()] == ["source"]
 
 
@@ -460,8 +454,7 @@ def test_task_that_is_killed_meanwhile_leaves_no_core(job, started, dumped, tmp_
     os.kill(pid, signal.SIGKILL)
     time.sleep(0.1)
     os.kill(core.pid, signal.SIGCONT)
-    result = core.finish()
-    assert result.code == 1 and f"(pid {pid}) has ended meanwhile" in result.err, str(result)
+    core.finish().expect(1, says=f"(pid {pid}) has ended meanwhile")
     assert not list(tmp_path.iterdir())
 
 
@@ -511,14 +504,12 @@ def test_directory_that_cannot_be_written_is_told(job, started, dumped):
     run = started(dumped)
     result = job.run([*CORE, "-o", "/no/such/directory/core", str(pid_of(job, run))])
     assert result.code == 1 and "No such file or directory: name a file that can be written" in result.err, str(result)
-    result = job.run([*CORE, "-o", "/dev/null", str(pid_of(job, run))])
-    assert result.code == 1 and "/dev/null is no regular file" in result.err, str(result)
+    job.run([*CORE, "-o", "/dev/null", str(pid_of(job, run))]).expect(1, says="/dev/null is no regular file")
 
 
 def test_task_of_another_user_is_refused(job, started, dumped, somebody):
     run = started(dumped)
-    result = job.run([*CORE, "-o", "/tmp/never", str(pid_of(job, run))], preexec_fn=somebody)
-    assert result.code == 1, str(result)
+    result = job.run([*CORE, "-o", "/tmp/never", str(pid_of(job, run))], preexec_fn=somebody).expect(1)
     assert "may not be traced (Permission denied): run this as the user of the space" in result.err, str(result)
 
 
@@ -528,8 +519,7 @@ def test_root_gets_the_core_of_a_users_task(job, started, dumped, somebody, tmp_
     pid = pid_of(job, run)
     for target, file in ((str(pid), tmp_path / f"core.{pid}"), (str(pid), tmp_path / "named")):
         options = ["-o", str(file)] if file.name == "named" else []
-        result = job.run([*CORE, *options, target], cwd=tmp_path)
-        assert result.code == 0 and f"{file.name}: task 1 (pid {pid}), 4 threads" in result.out, str(result)
+        job.run([*CORE, *options, target], cwd=tmp_path).expect(shows=f"{file.name}: task 1 (pid {pid}), 4 threads")
         assert file.stat().st_uid == 0 and len(Core(file).loads) > 5
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"core.{pid}", "named"])
 
@@ -558,5 +548,4 @@ def test_task_that_is_not_there_is_told(job, started, guests, tmp_path):
 @pytest.mark.parametrize("arguments", [
     [], ["1", "2"], ["x"], ["-1"], ["--no-such-option", "1"], ["--from", "core"], ["--from", "core", "-o", "x", "1"]])
 def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*CORE, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", str(result)
+    job.run([*CORE, *arguments]).expect(2, out="", says="--help")

@@ -407,8 +407,7 @@ def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):
 
 @pytest.mark.parametrize("arguments", [["--no-such-option"], ["something"]])
 def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*DOCTOR, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", result
+    job.run([*DOCTOR, *arguments]).expect(2, out="", says="--help")
 
 
 # ---- Windows on storage ----
@@ -467,5 +466,4 @@ def test_ranks_count_a_pids_cgroup(doctor, machine):
 
 @pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
 def test_no_number_of_ranks_is_told(job, ranks):
-    result = job.run([*DOCTOR, f"--ranks={ranks}"])
-    assert result.code == 2 and "not a number of ranks" in result.err, str(result)
+    job.run([*DOCTOR, f"--ranks={ranks}"]).expect(2, says="not a number of ranks")

@@ -72,14 +72,12 @@ def tell(command, text="go\n"):
 def end(command):
     """Ends its input and checks that nothing harmed it."""
     command.process.stdin.close()
-    result = command.finish()
-    assert result.code == 0, str(result)
+    result = command.finish().expect()
     return result
 
 
 def space_of(job, command):
-    result = job.run([*PS, "--json", str(command.pid)], timeout=TIMEOUT)
-    assert result.code == 0, str(result)
+    result = job.run([*PS, "--json", str(command.pid)], timeout=TIMEOUT).expect()
     return json.loads(result.out)[0]
 
 
@@ -287,8 +285,7 @@ def test_debugger_killed_leaves_the_tasks_running(job, started, debugged):
     debugger.wait_for("-- waits --")
     gdb_pid, = [process.pid for process in job.processes() if process.argv[:2] == ["gdb", "-quiet"]]
     os.kill(gdb_pid, 9)
-    result = debugger.finish()
-    assert result.code == 137, str(result)
+    debugger.finish().expect(137)
     assert not [name for name in os.listdir("/tmp") if name.startswith("onespace-gdb.") and is_of(name, run.pid)]
     shown = gdb(job, run.pid, "info sharedlibrary")
     assert len(re.findall(rf"Yes .*{debugged}\b", shown.out)) == 2, f"the chain is whole again\n{shown}"
@@ -370,9 +367,8 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
 
 def test_strace_shows_the_calls_of_each_task(job, tool, tmp_path):
     trace = tmp_path / "trace"
-    result = job.run([tool("strace", "strace"), "-f", "-e", "trace=write", "-o", trace, *RUN, "-n", "2",
-                      "echo", "traced"], timeout=TIMEOUT)
-    assert result.code == 0 and result.out == "traced\n" * 2, str(result)
+    job.run([tool("strace", "strace"), "-f", "-e", "trace=write", "-o", trace, *RUN, "-n", "2",
+             "echo", "traced"], timeout=TIMEOUT).expect(out="traced\n" * 2)
     writers = re.findall(r'^(\d+) +write\(1, "traced', trace.read_text(), re.M)
     assert len(set(writers)) == 2, trace.read_text()
 
@@ -403,8 +399,7 @@ def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, me
     record = [perf, "record", "-F", "199", "-e", "cpu-clock", "--call-graph", method, "-N", "-o", data]
     if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
         pytest.skip("perf may not measure the kernel here: see kernel.perf_event_paranoid")
-    result = job.run([*record, *RUN, guests("mapping"), "1"], timeout=TIMEOUT)
-    assert result.code == 0, str(result)
+    job.run([*record, *RUN, guests("mapping"), "1"], timeout=TIMEOUT).expect()
     script = job.run([perf, "script", "-i", data, "-F", "ip,sym"], timeout=TIMEOUT)
     # From the handler, which made the call, through the trampoline to the program.
     through = r"interpose_m(un)?map\n(.*\n){0,3}?\s+\w+ arch_syscall_entry\n(\s+\w+ .*\n)*?\s+\w+ main\n"
@@ -437,8 +432,7 @@ def test_task_that_is_traced_already_is_said(job, started, debugged):
     task = pids(job, run)[0]
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
     assert ptrace(PTRACE_SEIZE, task, 0, 0) == 0, ctypes.get_errno()
-    result = job.run([ONESPACE, "gdb", str(run.pid)])
-    assert result.code == 1, str(result)
+    result = job.run([ONESPACE, "gdb", str(run.pid)]).expect(1)
     assert f"process {task} is traced by process {os.getpid()} already" in result.err, str(result)
     os.kill(task, 19)
     os.waitpid(task, 0x40000000)  # __WALL
@@ -448,8 +442,7 @@ def test_task_that_is_traced_already_is_said(job, started, debugged):
 
 @needs_gdb
 def test_space_that_is_not_there_is_said(job):
-    result = job.run([ONESPACE, "gdb", "no-such-space"])
-    assert result.code == 1 and "no-such-space" in result.err, str(result)
+    job.run([ONESPACE, "gdb", "no-such-space"]).expect(1, says="no-such-space")
 
 
 @needs_gdb

@@ -17,8 +17,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def look(job, pid, *options, **more):
     """The space that the process belongs to."""
-    result = job.run([*MAP, "--json", *options, str(pid)], **more)
-    assert result.code == 0, str(result)
+    result = job.run([*MAP, "--json", *options, str(pid)], **more).expect()
     space, = as_json(result)
     return space
 
@@ -188,16 +187,14 @@ def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
     watch = job.start([*MAP, "--watch=0.1", str(run.pid)])
     watch.wait_for("space of pid", 3)
     run.process.stdin.close()
-    result = watch.finish()
-    assert result.code == 0 and "has ended" in result.err, str(result)
+    watch.finish().expect(says="has ended")
 
 
 @pytest.mark.parametrize("arguments,text", [
     (["--sort", "time"], "--sort time: give memory or mappings"), (["--watch=0"], "give seconds"),
     (["--watch", "--json"], "--watch goes with neither")])
 def test_wrong_option_is_explained(job, arguments, text):
-    result = job.run([*MAP, *arguments])
-    assert result.code == 2 and text in result.err and "--help" in result.err and result.out == "", str(result)
+    job.run([*MAP, *arguments]).expect(2, out="", says=[text, "--help"])
 
 
 def picture(job, pid, path):
@@ -251,14 +248,12 @@ def test_picture_that_cannot_be_written_is_an_error(job, started, observed):
     run = started(observed)
     result = job.run([*MAP, "--svg", "/no/such/directory/map.svg", str(run.pid)])
     assert result.code == 1 and "/no/such/directory/map.svg: No such file" in result.err, str(result)
-    result = job.run([*MAP, "--svg", "/dev/full", str(run.pid)])
-    assert result.code == 1 and "No space left" in result.err, str(result)
+    job.run([*MAP, "--svg", "/dev/full", str(run.pid)]).expect(1, says="No space left")
 
 
 def test_picture_of_several_spaces_asks_which(job, started, observed, tmp_path):
     started(observed), started(observed)
-    result = job.run([*MAP, "--svg", str(tmp_path / "map.svg")])
-    assert result.code == 1 and "give its name or a pid" in result.err, str(result)
+    job.run([*MAP, "--svg", str(tmp_path / "map.svg")]).expect(1, says="give its name or a pid")
 
 
 def test_unknown_space_is_an_error(job):
@@ -274,8 +269,7 @@ def test_users_see_their_own_space(job, started, somebody):
 
 def test_others_space_is_refused_and_the_fix_said(job, started, observed, somebody):
     run = started(observed)
-    result = job.run([*MAP, str(run.pid)], preexec_fn=somebody)
-    assert result.code == 1 and result.out == "", str(result)
+    result = job.run([*MAP, str(run.pid)], preexec_fn=somebody).expect(1, out="")
     assert f"process {run.pid}, of user root, may not be looked at: run this as that user" in result.err, str(result)
 
 
@@ -306,8 +300,7 @@ def test_kernel_without_smaps_leaves_sizes(job, started, tool, observed, tmp_pat
     command = [tool("unshare"), "--mount", "sh", "-c", script, "sh", *MAP]
     if job.run([tool("unshare"), "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).code != 0:
         pytest.skip("file systems cannot be mounted here")
-    result = job.run([*command, "--json", str(run.pid)])
-    assert result.code == 0, str(result)
+    result = job.run([*command, "--json", str(run.pid)]).expect()
     rows = as_json(result)[0]["summary"]
     assert {row["resident"] for row in rows} == {None} and all(row["size"] > 0 for row in rows)
     result = job.run([*command, "--svg", str(tmp_path / "map.svg"), str(run.pid)])
@@ -351,15 +344,13 @@ def test_tasks_that_come_and_go_do_no_harm(job, started, churn, observed):
 def test_registry_of_garbage_does_no_harm(job, started, guests):
     false = started("garbage", command=[guests("false_registry")])
     for arguments in (["--json"], ["--all"], []):
-        result = job.run([*MAP, *arguments])
-        assert result.code == 0 and result.err == "", str(result)
+        job.run([*MAP, *arguments]).expect(err="")
     assert false.process.poll() is None
 
 
 @pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"], ["--json", "--svg", "x"], ["--svg"]])
 def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*MAP, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", str(result)
+    job.run([*MAP, *arguments]).expect(2, out="", says="--help")
 
 
 def keys(value):

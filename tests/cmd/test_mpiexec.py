@@ -17,14 +17,12 @@ TIME = 40
 
 def printed(job, *words, **options):
     """The words of the command line that would be executed."""
-    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options)
-    assert result.code == 0, result
+    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options).expect()
     return shlex.split(result.out)
 
 
 def refused(job, *words, code=2, **options):
-    result = job.run([*MPIEXEC, *words], timeout=TIME, **options)
-    assert result.code == code and result.out == "", result
+    result = job.run([*MPIEXEC, *words], timeout=TIME, **options).expect(code, out="")
     return result.err
 
 
@@ -175,8 +173,7 @@ def test_program_is_the_one_that_path_has_here(job, tmp_path):
     launcher.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec echo one that changes PATH\n'
                         f'PATH={tmp_path}/launchers:$PATH; shift 2; "$@"\n')
     launcher.chmod(0o755)
-    result = job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env)
-    assert result.code == 0 and result.lines == ["mine"], result
+    job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env).expect(lines=["mine"])
     by_name = job.run([launcher, "-n", "1", *RUN, "which-one"], timeout=TIME, env=env)  # what would be otherwise
     assert by_name.lines == ["launchers"], by_name
 
@@ -309,8 +306,7 @@ def test_program_that_cannot_be_a_task_is_said_once(job, guests):
 # ---- It is the launcher from then on ----
 
 def test_exit_status_is_the_launchers(job, stock_mpi):
-    result = job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME)
-    assert result.code == 3, result
+    job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME).expect(3)
 
 
 def test_process_becomes_the_launcher(job, hydra_mpi):

@@ -16,8 +16,7 @@ MIB = 1 << 20
 
 def look(job, pid, **options):
     """The space that the process belongs to."""
-    result = job.run([*PS, "--json", str(pid)], **options)
-    assert result.code == 0, str(result)
+    result = job.run([*PS, "--json", str(pid)], **options).expect()
     spaces = as_json(result)
     assert len(spaces) == 1, str(result)
     return spaces[0]
@@ -55,8 +54,7 @@ def test_task_is_found_by_its_pid(job, started, observed):
 
 
 def test_unknown_space_is_an_error(job):
-    result = job.run([*PS, "no-such-space"])
-    assert result.code == 1 and "no-such-space" in result.err and result.out == "", str(result)
+    job.run([*PS, "no-such-space"]).expect(1, out="", says="no-such-space")
 
 
 def test_unknown_space_is_an_error_with_json(job):
@@ -219,8 +217,7 @@ def test_space_is_found_by_its_name(job, started, guests):
 def test_registry_of_garbage_does_no_harm(job, started, guests):
     false = started("garbage", command=[guests("false_registry")])
     for arguments in (["--json"], []):
-        result = job.run([*PS, *arguments])
-        assert result.code == 0 and result.err == "", str(result)
+        job.run([*PS, *arguments]).expect(err="")
     assert false.process.poll() is None
 
 
@@ -311,8 +308,7 @@ def test_spaces_that_come_and_go_do_no_harm(job, tmp_path):
     end = tmp_path / "end"
     churn = job.start(["sh", "-c", f"while [ ! -e {end} ]; do {ONESPACE} run -n 4 true || exit; done"], timeout=120)
     for _ in range(20):
-        result = job.run([*PS, "--json"])
-        assert result.code == 0, str(result)
+        result = job.run([*PS, "--json"]).expect()
         as_json(result)
     assert churn.process.poll() is None, churn.finish()
     end.touch()
@@ -430,8 +426,7 @@ def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
     watch = job.start([*PS, "--watch=0.1", str(run.pid)])
     watch.wait_for("space of pid", 3)
     run.process.stdin.close()
-    result = watch.finish()
-    assert result.code == 0 and "the space has ended" in result.err, str(result)
+    result = watch.finish().expect(says="the space has ended")
     assert result.out.count(f"space of pid {run.pid}") >= 3, str(result)
 
 
@@ -446,11 +441,9 @@ def test_watch_keeps_to_the_terminal(job, started, observed):
     (["--sort", "name"], "--sort name: give memory or time"), (["--watch=soon"], "--watch=soon: give seconds"),
     (["--watch=0"], "give seconds"), (["--watch", "--json"], "does not go with --json")])
 def test_wrong_option_is_explained(job, arguments, text):
-    result = job.run([*PS, *arguments])
-    assert result.code == 2 and text in result.err and "--help" in result.err and result.out == "", str(result)
+    job.run([*PS, *arguments]).expect(2, out="", says=[text, "--help"])
 
 
 @pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"]])
 def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*PS, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", str(result)
+    job.run([*PS, *arguments]).expect(2, out="", says="--help")

@@ -71,20 +71,17 @@ def report(job, tmp_path):
         for name, content in files.items():
             (directory / name).write_text(content if isinstance(content, str) else json.dumps(content))
         done = job.run([ONESPACE, "report", "--results", directory, "-o", tmp_path / "page.html", *options],
-                       env=env or {})
-        assert done.code == code, done
+                       env=env or {}).expect(code)
         assert len(done.err.splitlines()) >= 1 and "Traceback" not in done.err, done
         return (Page((tmp_path / "page.html").read_text()) if code == 0 else None), done
     return make
 
 
 def test_report_shows_a_real_result(job, tmp_path):
-    measured = job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
-                        "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE},
-                       timeout=60)
-    assert measured.code == 0, measured
-    done = job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)})
-    assert done.code == 0, done
+    job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
+             "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE},
+            timeout=60).expect()
+    job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)}).expect()
     page = Page((tmp_path / "report.html").read_text())
     data = json.loads((tmp_path / "mappings.json").read_text())
     for text in (data["paper"]["claim"], data["paper"]["figure"], data["machine"]["cpu"], data["versions"]["onespace"],
@@ -184,8 +181,7 @@ def test_report_keeps_the_old_page_when_it_cannot_write(report, tmp_path):
 
 @pytest.mark.parametrize("words", [["word"], ["--absent"], ["--results"]])
 def test_report_refuses_wrong_usage(job, words):
-    done = job.run([ONESPACE, "report", *words])
-    assert done.code == 2 and "onespace report --help" in done.err, done
+    job.run([ONESPACE, "report", *words]).expect(2, says="onespace report --help")
 
 
 def test_report_names_loops_as_their_benchmark_does(report):
@@ -203,11 +199,10 @@ def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
     report({"a.json": result([SERIES, {**SERIES, "name": "processes"}], [{**SERIES, "name": "limit"}])})
     width = 500 if look == "narrow" else 1200
     dark = ["--blink-settings=preferredColorScheme=0"] if look == "dark" else []
-    shot = job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                    f"--user-data-dir={tmp_path}/profile", f"--window-size={width},1600", *dark,
-                    f"--screenshot={tmp_path}/page.png", f"file://{tmp_path}/page.html"], timeout=60,
-                   env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)})
-    assert shot.code == 0, shot
+    job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             f"--user-data-dir={tmp_path}/profile", f"--window-size={width},1600", *dark,
+             f"--screenshot={tmp_path}/page.png", f"file://{tmp_path}/page.html"], timeout=60,
+            env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}).expect()
     image = pytest.importorskip("matplotlib.image", reason="python3-matplotlib is not installed")
     pixels = image.imread(str(tmp_path / "page.png"))[..., :3]
     assert pixels.shape[:2] == (1600, width)

@@ -126,8 +126,7 @@ def test_root_reads_versions_with_the_rights_of_their_user(job, window, somebody
         data = f"{open_to_all}/data"
         versions = pathlib.Path(shutil.copytree(tmp_path / "data.versions", f"{data}.versions"))
         os.chown(versions, 65534, 65534)
-        result = job.run([*WINDOWS, "--json", data])
-        assert result.code == 1 and "Permission denied" in result.err, str(result)
+        job.run([*WINDOWS, "--json", data]).expect(1, says="Permission denied")
         for path in versions.iterdir():
             os.chown(path, 65534, 65534)
         result = job.run([*WINDOWS, "--json", "--verify", data])
@@ -157,5 +156,4 @@ def test_fifo_in_place_of_a_slot_is_named_at_once(window, windows, tmp_path):
 
 @pytest.mark.parametrize("options", [[], ["--nothing", "file"]])
 def test_wrong_usage_is_told(job, options):
-    result = job.run([*WINDOWS, *options])
-    assert result.code == 2 and "onespace windows --help" in result.err, result
+    job.run([*WINDOWS, *options]).expect(2, says="onespace windows --help")

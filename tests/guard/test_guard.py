@@ -30,8 +30,7 @@ NUMBER = r"0x[0-9a-f]+"
 
 @pytest.mark.skipif(not HAS_NONE, reason="this CPU has protection keys")
 def test_without_keys_guard_is_refused(job):
-    result = job.run([*RUN, "--guard", "-n", "2", "/bin/echo", "ran"])
-    assert result.code == 1 and result.out == "", result
+    result = job.run([*RUN, "--guard", "-n", "2", "/bin/echo", "ran"]).expect(1, out="")
     assert result.err.count("\n") == 1 and "--guard: this CPU has no protection keys" in result.err, result
 
 

@@ -345,8 +345,7 @@ def test_mappings_that_run_out_by_hand_are_told(job, guests):
     while OUT_OF_MAPPINGS not in command.so_far().err and command.process.poll() is None:
         time.sleep(0.01)
     command.signal(signal.SIGTERM)
-    result = command.finish()
-    assert result.code == 128 + signal.SIGTERM, str(result)
+    result = command.finish().expect(128 + signal.SIGTERM)
     told = [message for message in messages(result) if OUT_OF_MAPPINGS in message]
     assert len(told) == 1, str(result)
     is_told_of_mappings(told[0], 2)

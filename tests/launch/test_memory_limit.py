@@ -63,8 +63,7 @@ def is_told(result, group):
 
 def test_full_group_by_hand_is_told(job, guests, limited):
     group, enter = limited
-    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter)
-    assert result.code == 128 + signal.SIGKILL, str(result)
+    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter).expect(128 + signal.SIGKILL)
     is_told(result, group)
 
 
@@ -84,12 +83,10 @@ def test_other_space_of_the_full_group_lives_on(job, guests, limited):
     other = job.start([*RUN, "-n", "2", "sh", "-c", "echo ready; read line; echo $line"], stdin=subprocess.PIPE,
                       preexec_fn=enter)
     other.wait_for("ready", 2)
-    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter)
-    assert result.code == 128 + signal.SIGKILL, str(result)
+    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter).expect(128 + signal.SIGKILL)
     is_told(result, group)
     other.process.stdin.close()
-    result = other.finish()
-    assert result.code == 0 and result.err == "", str(result)
+    other.finish().expect(err="")
 
 
 @pytest.mark.parametrize("space", [[], ["--space", "lives"]], ids=["by_hand", "joined"])

@@ -91,8 +91,7 @@ def test_standard_input_is_the_script(job, run, python):
 
 
 def test_exit_status_is_the_scripts(job, run, python):
-    result = job.run([*run, python, "-c", "raise SystemExit(7)"])
-    assert result.code == 7, str(result)
+    job.run([*run, python, "-c", "raise SystemExit(7)"]).expect(7)
 
 
 def test_what_it_starts_is_the_same_python(job, run, environment):
@@ -128,5 +127,4 @@ def test_library_that_is_damaged_is_named(job, run, copied):
     (copied.parent.parent / "lib").mkdir()
     library = copied.parent.parent / "lib" / f"lib{copied.name}.so.1.0"
     library.write_bytes(b"\x7fELF and no more")
-    result = job.run([*run, copied, "-c", "print('ran')"])
-    assert result.code == 126 and not result.out and str(library) in result.err, str(result)
+    job.run([*run, copied, "-c", "print('ran')"]).expect(126, out="", says=str(library))

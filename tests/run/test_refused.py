@@ -9,8 +9,7 @@ from jobs import RUN
 
 
 def refused(job, run, argv, *words, **options):
-    result = job.run([*run, *argv], **options)
-    assert result.code == 126 and not result.out, str(result)
+    result = job.run([*run, *argv], **options).expect(126, out="")
     for word in words:
         assert word in result.err.lower(), f"no {word!r} in\n{result}"
     return result
@@ -27,8 +26,7 @@ def test_static_with_fixed_addresses(job, run, guests):
 def test_one_of_several_programs(job, guests):
     """None of them is left running."""
     fixed = guests("arguments-fixed")
-    result = job.run([*RUN, "-n", "2", "sleep", "30", ":", fixed], timeout=10)
-    assert result.code == 126 and "position independent" in result.err, str(result)
+    job.run([*RUN, "-n", "2", "sleep", "30", ":", fixed], timeout=10).expect(126, says="position independent")
 
 
 def test_valgrind(job, run, tool):
@@ -49,8 +47,7 @@ def test_sanitizer_that_maps_fixed_shadows(job, run, guests, sanitizer):
 
 def test_sanitizer_that_does_not(job, run, guests):
     program = guests("arguments-undefined")
-    result = job.run([*run, program])
-    assert result.code == 0 and "argv[0]" in result.out, str(result)
+    job.run([*run, program]).expect(shows="argv[0]")
 
 
 def test_setuid_program(job, run, guests, tmp_path):

@@ -12,8 +12,7 @@ TIME = 60
 
 def said_by(job, mpi, program, **env):
     """Of each rank: linked with UCX, transports, whether there are segments."""
-    result = job.run(mpi.command(2, [*RUN, program]), timeout=TIME, env={**mpi.env, **env})
-    assert result.code == 0, str(result)
+    result = job.run(mpi.command(2, [*RUN, program]), timeout=TIME, env={**mpi.env, **env}).expect()
     said = re.findall(r"linked (\d) transports (\S+) segments (\d)", result.out)
     assert len(said) == 2 and said[0] == said[1], str(result)
     return said[0]
@@ -44,5 +43,4 @@ def test_version_decides(job, tmp_path, version, transports):
     program = ["cc", "-o", "program", f"-Wl,-rpath,{tmp_path}", "program.c", "libucp.so.0"]
     for command in (library, program):
         subprocess.run(command, cwd=tmp_path, check=True)
-    result = job.run([*RUN, tmp_path / "program"])
-    assert result.code == 0 and result.lines == [transports], str(result)
+    job.run([*RUN, tmp_path / "program"]).expect(lines=[transports])

@@ -66,8 +66,7 @@ def test_script_that_executes_onespace_run_starts_a_task(job, member, tmp_path):
     for line, code in ((f"exec {' '.join(member)}", 1), (f"exec {' '.join([*RUN, *member])}", 0)):
         script.write_text(f"#!/bin/bash\nexport NAME=value\n{line}\n")
         script.chmod(0o755)
-        result = job.run([script])
-        assert result.code == code, str(result)
+        job.run([script]).expect(code)
 
 
 def test_script_of_a_libtool_directory_is_resolved_by_libtool(job, member, tool, tmp_path):
