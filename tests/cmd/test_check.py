@@ -202,8 +202,3 @@ def test_hostile_interpreter_does_not_reach_the_terminal(job, tmp_path):
 def test_hostile_name_does_not_reach_the_terminal(job, tmp_path):
     result = job.run([*CHECK, f"{tmp_path}/\x1b[31m\n"])
     assert result.code == 1 and "\x1b" not in result.out and result.out.count("\n") == 1, result
-
-
-@pytest.mark.parametrize("arguments", [[], ["--no-such-option", "ls"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    job.run([*CHECK, *arguments]).expect(2, out="", says="--help")

@@ -543,9 +543,3 @@ def test_task_that_is_not_there_is_told(job, started, guests, tmp_path):
     result = job.run([*CORE, "-o", str(tmp_path / "core"), "--space", str(root.pid), str(number)])
     assert result.code == 1 and "is not running in it (state: ended)" in result.err, str(result)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("arguments", [
-    [], ["1", "2"], ["x"], ["-1"], ["--no-such-option", "1"], ["--from", "core"], ["--from", "core", "-o", "x", "1"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    job.run([*CORE, *arguments]).expect(2, out="", says="--help")

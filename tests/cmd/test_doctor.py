@@ -405,10 +405,6 @@ def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):
     assert len(lines) == told and all(f"{name}={value}" in line["finding"] for line in lines)
 
 
-@pytest.mark.parametrize("arguments", [["--no-such-option"], ["something"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    job.run([*DOCTOR, *arguments]).expect(2, out="", says="--help")
-
 
 # ---- Windows on storage ----
 
@@ -462,8 +458,3 @@ def test_ranks_count_a_pids_cgroup(doctor, machine):
                    "/sys/fs/cgroup/job/pids.current": "60\n"})
     assert of_ranks(doctor, 64, env=env)["processes"]["status"] == "wrong"
     assert "40 there" in of_ranks(doctor, 8, env=env)["processes"]["finding"]
-
-
-@pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
-def test_no_number_of_ranks_is_told(job, ranks):
-    job.run([*DOCTOR, f"--ranks={ranks}"]).expect(2, says="not a number of ranks")

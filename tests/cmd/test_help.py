@@ -58,6 +58,26 @@ def test_option_that_was_meant_is_named(job, words, meant):
     assert re.findall(r"did you mean (\S+)\?", result.err) == ([meant] if meant else []), result
 
 
+WRONG = [
+    *(("core", words, "") for words in ("", "1 2", "x", "-1", "--no-such-option 1", "--from core", "--from core -o x 1")),
+    *(("doctor", words, "") for words in ("--no-such-option", "something")),
+    *(("doctor", f"--ranks={ranks}", "not a number of ranks") for ranks in ("0", "-1", "x", "12x", "99999999")),
+    *(("ps", words, "") for words in ("--no-such-option", "1 2")), ("ps", "--watch=0", "give seconds"),
+    ("ps", "--sort name", "--sort name: give memory or time"), ("ps", "--watch=soon", "--watch=soon: give seconds"),
+    ("ps", "--watch --json", "does not go with --json"),
+    *(("map", words, "") for words in ("--no-such-option", "1 2", "--json --svg x", "--svg")),
+    ("map", "--sort time", "--sort time: give memory or mappings"), ("map", "--watch=0", "give seconds"),
+    ("map", "--watch --json", "--watch goes with neither"),
+    *(("check", words, "") for words in ("", "--no-such-option ls")),
+    *(("report", words, "") for words in ("word", "--absent", "--results")),
+    *(("windows", words, "") for words in ("", "--nothing file"))]
+
+
+@pytest.mark.parametrize("command,words,text", WRONG, ids=[f"{command} {words}" for command, words, _ in WRONG])
+def test_wrong_usage_exits_with_2(job, command, words, text):
+    job.run([ONESPACE, command, *words.split()]).expect(2, out="", says=["--help", text])
+
+
 @pytest.mark.parametrize("options", [["-np", "3"], ["--np", "3"], ["-n", "3"], ["-n3"], ["-v", "-np", "3"]])
 def test_count_is_spelt_as_launchers_do_too(job, options):
     job.run([*RUN, *options, "/bin/echo", "-np"]).expect(lines=["-np"] * 3)

@@ -190,12 +190,6 @@ def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
     watch.finish().expect(says="has ended")
 
 
-@pytest.mark.parametrize("arguments,text", [
-    (["--sort", "time"], "--sort time: give memory or mappings"), (["--watch=0"], "give seconds"),
-    (["--watch", "--json"], "--watch goes with neither")])
-def test_wrong_option_is_explained(job, arguments, text):
-    job.run([*MAP, *arguments]).expect(2, out="", says=[text, "--help"])
-
 
 def picture(job, pid, path):
     result = job.run([*MAP, "--svg", str(path), str(pid)])
@@ -347,10 +341,6 @@ def test_registry_of_garbage_does_no_harm(job, started, guests):
         job.run([*MAP, *arguments]).expect(err="")
     assert false.process.poll() is None
 
-
-@pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"], ["--json", "--svg", "x"], ["--svg"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    job.run([*MAP, *arguments]).expect(2, out="", says="--help")
 
 
 def keys(value):

@@ -435,15 +435,3 @@ def test_watch_keeps_to_the_terminal(job, started, observed):
     command = ["timeout", "-s", "INT", "3", *PS, "--all", "--watch=0.5", str(run.pid)]
     looks = "\n".join(in_terminal(command, 80, job.env)).split("\033[H")[1:]
     assert looks and all(look.count("\n") == 49 for look in looks), looks  # of 50 lines
-
-
-@pytest.mark.parametrize("arguments,text", [
-    (["--sort", "name"], "--sort name: give memory or time"), (["--watch=soon"], "--watch=soon: give seconds"),
-    (["--watch=0"], "give seconds"), (["--watch", "--json"], "does not go with --json")])
-def test_wrong_option_is_explained(job, arguments, text):
-    job.run([*PS, *arguments]).expect(2, out="", says=[text, "--help"])
-
-
-@pytest.mark.parametrize("arguments", [["--no-such-option"], ["1", "2"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    job.run([*PS, *arguments]).expect(2, out="", says="--help")

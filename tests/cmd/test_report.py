@@ -179,10 +179,6 @@ def test_report_keeps_the_old_page_when_it_cannot_write(report, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["page.html", "results"]  # and nothing half-written
 
 
-@pytest.mark.parametrize("words", [["word"], ["--absent"], ["--results"]])
-def test_report_refuses_wrong_usage(job, words):
-    job.run([ONESPACE, "report", *words]).expect(2, says="onespace report --help")
-
 
 def test_report_names_loops_as_their_benchmark_does(report):
     page, _ = report({"heap.json": result([{**SERIES, "x": [0, 1], "samples": [[1], [2]]}])})

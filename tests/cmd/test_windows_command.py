@@ -152,8 +152,3 @@ def test_fifo_in_place_of_a_slot_is_named_at_once(window, windows, tmp_path):
     os.mkfifo(slot)
     result = windows()
     assert result.code == 1 and "data.versions/rank-0.slot-0: this is neither a regular file" in result.err, result
-
-
-@pytest.mark.parametrize("options", [[], ["--nothing", "file"]])
-def test_wrong_usage_is_told(job, options):
-    job.run([*WINDOWS, *options]).expect(2, says="onespace windows --help")
