@@ -14,8 +14,8 @@ class polls : public BuildsTest
         SpaceTest::TearDown();
     }
 
-    // A task that polls a hundred times in vain, a hundred times with success, waits once and fails
-    // once, and counts how often it yielded.
+    // A task that polls a hundred times without an event and a hundred times with one, waits once
+    // and fails once; it counts its yields.
     static Outcome count(int oversubscribed)
     {
         probe_set_oversubscribed(oversubscribed);

@@ -127,7 +127,7 @@ TEST_F(imports, see_what_was_written_before_the_export)
     }
 }
 
-// Nobody would report the owner's end. The kernel kills the task with the reaper.
+// Without the reaper the owner's end is not reported. The kernel kills the task with the reaper.
 TEST(importing, ends_when_the_reaper_was_killed)
 {
     ASSERT_EQ(onespace_init(), ONESPACE_ROOT);

@@ -50,14 +50,14 @@ TEST_F(lookup, finds_what_only_the_files_symbol_table_names)
 
 TEST_F(lookup, finds_each_tasks_own)
 {
-    Member one, two;
-    EXPECT_GT(one.tell("self").result + two.tell("self").result, 0);
-    void *first = nullptr, *second = nullptr;
-    ASSERT_EQ(find(one.id(), "exported_number", &first), 0);
-    ASSERT_EQ(find(two.id(), "exported_number", &second), 0);
-    EXPECT_NE(first, second);
-    EXPECT_EQ(two.tell("lookup", one.id(), "exported_number").address, first);
-    EXPECT_EQ(one.tell("lookup", one.id(), "exported_number").address, first);
+    Member left, right;
+    EXPECT_GT(left.tell("self").result + right.tell("self").result, 0);
+    void *of_left = nullptr, *of_right = nullptr;
+    ASSERT_EQ(find(left.id(), "exported_number", &of_left), 0);
+    ASSERT_EQ(find(right.id(), "exported_number", &of_right), 0);
+    EXPECT_NE(of_left, of_right);
+    EXPECT_EQ(right.tell("lookup", left.id(), "exported_number").address, of_left);
+    EXPECT_EQ(left.tell("lookup", left.id(), "exported_number").address, of_left);
 }
 
 TEST_F(lookup, finds_the_functions_of_a_tasks_libc)

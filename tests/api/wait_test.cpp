@@ -226,13 +226,13 @@ TEST_F(reaping, a_task_waits_for_its_own_children)
 
 TEST_F(kill_task, sends_the_signal_to_the_task_alone)
 {
-    Task one = sleeper(), two = sleeper();
-    EXPECT_EQ(onespace_kill(one.id(), 0), 0);
-    one.kill(SIGTERM);
-    EXPECT_EQ(one.wait(), SIGTERM);
-    EXPECT_EQ(onespace_kill(one.id(), 0), -ESRCH);
-    EXPECT_EQ(onespace_kill(two.id(), 0), 0);
-    two.kill_and_wait();
+    Task first = sleeper(), second = sleeper();
+    EXPECT_EQ(onespace_kill(first.id(), 0), 0);
+    first.kill(SIGTERM);
+    EXPECT_EQ(first.wait(), SIGTERM);
+    EXPECT_EQ(onespace_kill(first.id(), 0), -ESRCH);
+    EXPECT_EQ(onespace_kill(second.id(), 0), 0);
+    second.kill_and_wait();
 }
 
 TEST_F(kill_task, refuses_what_is_no_task_and_no_signal)

@@ -176,7 +176,7 @@ struct Crafted {
         return entries.back();
     }
 
-    // The file: the headers, followed by bytes of which none is zero.
+    // The file: the headers, then bytes other than zero.
     Bytes bytes() const
     {
         Bytes file(size, 'x');

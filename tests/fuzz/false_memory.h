@@ -16,7 +16,7 @@ struct false_part {
 
 /* The descriptor of a file in memory. */
 int false_file(const char *name);
-/* The memory's. All of it is zero, as is each part after false_memory_clear. */
+/* The memory's. It begins as zeroes; false_memory_clear clears parts of it again. */
 int false_memory(void);
 void false_memory_write(uint64_t at, const void *bytes, size_t size);
 void false_memory_clear(const struct false_part *parts, unsigned count);

@@ -2,8 +2,8 @@
  * node.
  *
  * The first byte: TASKS, and the number of the rank or node; the rest is the text. Beyond not
- * crashing: a list of CPUs gives each rank one CPU, or a message; Slurm's gives the nodes numbers
- * of which each stands in the text, and none behind its last node. */
+ * crashing: a list of CPUs gives each rank one CPU, or a message; Slurm's list
+ * gives each node a number that stands in the text, and none behind its last node. */
 #include <sched.h>
 #include <string.h>
 

@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         whole = VERSIONS_SUMS_AT;
     memset(file, 0, whole);
     memcpy(file, data + 3, head);
-    /* What follows the record goes to mark, sums and data alike. */
+    /* The bytes behind the record go to mark, sums and data alike. */
     for (size_t at = VERSIONS_MARK_AT; rest && at + rest <= whole; at += 31 * 1024)
         memcpy(file + at, data + 3 + head, rest);
     make_right(whole, data[0]);

@@ -149,22 +149,22 @@ TEST_F(death, of_one_rank_is_told_to_the_others)
 
 TEST_F(death, of_a_rank_that_waits_in_a_turn_is_told_to_the_others)
 {
-    Task one(guest("rank", {"0", "2"})), two(guest("rank", {"1", "2"}));
-    EXPECT_EQ(one.line(), "created");
-    EXPECT_EQ(two.line(), "created");
+    Task first(guest("rank", {"0", "2"})), second(guest("rank", {"1", "2"}));
+    EXPECT_EQ(first.line(), "created");
+    EXPECT_EQ(second.line(), "created");
     Task consumer(guest("hold", {Latest}));
-    one.write_line("give 1");
-    two.write_line("give 1");
-    EXPECT_EQ(one.line(), "0");
-    EXPECT_EQ(two.line(), "0");
+    first.write_line("give 1");
+    second.write_line("give 1");
+    EXPECT_EQ(first.line(), "0");
+    EXPECT_EQ(second.line(), "0");
     EXPECT_EQ(consumer.line(), "holds 1");
-    one.write_line("give 2"); // makes the decision, and waits for the consumer
+    first.write_line("give 2"); // makes the decision, and waits for the consumer
     sleep_ms(50);
-    two.write_line("give 2");
+    second.write_line("give 2");
     sleep_ms(50);
-    one.kill();
-    EXPECT_EQ(two.line(), std::to_string(-EOWNERDEAD));
-    EXPECT_EQ(one.wait(), SIGKILL);
+    first.kill();
+    EXPECT_EQ(second.line(), std::to_string(-EOWNERDEAD));
+    EXPECT_EQ(first.wait(), SIGKILL);
     consumer.write_line("check");
 }
 

@@ -159,7 +159,7 @@ TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wan
 
 // ---- At addresses of the program's choice, outside of its range ----
 
-// Of this process, which has the memory of all tasks.
+// Counts in this process, which has the memory of all tasks.
 static int count_pieces()
 {
     std::ifstream maps("/proc/self/maps");
@@ -196,7 +196,7 @@ TEST_F(mappings, over_those_of_another_task_belong_to_the_task_that_made_them)
     EXPECT_EQ(second.line(), "b b");
 }
 
-// What a GPU can address ends at 1 TiB.
+// A GPU can address 1 TiB.
 TEST_F(mappings, at_a_low_hint_that_is_taken_get_another_low_address)
 {
     std::vector<std::unique_ptr<Task>> tasks;

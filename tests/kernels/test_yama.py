@@ -21,7 +21,7 @@ JOB = f"{USER} mpiexec.mpich -n 2 {ONESPACE} run --stats {EXCHANGE}"
 # The machine has no ssh, which Open MPI looks for even if it starts nothing elsewhere.
 MPIEXEC = f"{USER} env HOME=/tmp mpiexec.openmpi --mca plm_rsh_agent /bin/true --oversubscribe -n 2"
 OPENMPI_JOB = f"{MPIEXEC} {ONESPACE} run --stats {OPENMPI_EXCHANGE}"
-# Of two processes: how often Open MPI was refused a copy, and the rest of what the job says.
+# Prints how often Open MPI of two processes was refused a copy, and the rest of the job's output.
 OPENMPI_PROCESSES = f"{MPIEXEC} {OPENMPI_EXCHANGE} >said 2>&1; grep -c 'Read -1, expected' said; grep wrong said"
 SEEN = (f"{USER} {ONESPACE} run -n 2 sleep 300 & sleep 8; {USER} {ONESPACE} ps --json; echo @; "
         f"{ONESPACE} ps --json; echo @; {USER} {ONESPACE} ps; kill $!; wait")

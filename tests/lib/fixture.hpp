@@ -53,7 +53,7 @@ inline std::string program(const std::string &name)
     return std::string(ONESPACE_TEST_PROGRAMS "/") + name;
 }
 
-// Not where its compiler is missing.
+// False where its compiler is missing.
 inline bool is_built(const std::string &name)
 {
     return access(program(name).c_str(), X_OK) == 0;
@@ -73,7 +73,7 @@ inline void sleep_ms(int ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
-// Asks until it is so, or patience ends.
+// Asks until the condition holds, or `ms` have passed.
 inline bool eventually(const std::function<bool()> &condition, int ms = Patience)
 {
     for (auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
@@ -134,7 +134,7 @@ struct Pipe {
     Descriptor read_end, write_end;
 };
 
-// A line of text, or what there is at the end of file or of patience.
+// A line of text, or the part of it that came before the end of file or of Patience.
 inline std::string read_line(int fd)
 {
     std::string line;
@@ -157,7 +157,7 @@ inline std::string read_all(int fd)
     return text;
 }
 
-// What a guest said (standard output and error) and how it ended.
+// The output of a guest (standard output and error) and how it ended.
 struct Outcome {
     std::string output;
     int status = -1;
@@ -242,8 +242,8 @@ inline void as_thread(Attr &attr)
     attr.fd_count = 0; // threads share descriptors
 }
 
-// A task with pipes at its standard input and output. One that nobody has waited for is finished at
-// the end of the test, and must succeed.
+// A task with pipes at its standard input and output. One that the test has not waited for is
+// finished at its end, and must succeed.
 class Task
 {
   public:
@@ -415,9 +415,9 @@ inline constexpr auto by_name = [](const auto &info) {
     return name;
 };
 
-// What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of
-// which each slot's first task makes a few pages resident, and the files of the patched ld.so,
-// which the first task of a kind makes.
+// The figures that must not grow: the memory map, descriptors, resident memory. Without the
+// registry, which gets a few resident pages with the first task of each slot, and without the files
+// of the patched ld.so, which the first task of a kind makes.
 struct Footprint {
     std::vector<std::string> mappings;
     int task_mappings = 0, descriptors = 0;
@@ -446,7 +446,7 @@ struct Footprint {
     }
 };
 
-// What is mapped now and was not before.
+// The mappings that are new.
 inline std::string added_mappings(const Footprint &before, const Footprint &after)
 {
     std::string text;
@@ -483,7 +483,7 @@ class SpaceTest : public ::testing::Test
   protected:
     void SetUp() override
     {
-        signal(SIGPIPE, SIG_IGN); // a guest that died early shall fail the test, not end it
+        signal(SIGPIPE, SIG_IGN); // a guest that died early fails the test and does not end it
         ASSERT_EQ(onespace_init(), 0);
     }
     void TearDown() override

@@ -168,7 +168,7 @@ SCENE(fini)
     return printf("%d\n", onespace_fini()) < 0;
 }
 
-/* Who spawned us, and the number that the spawner's pointer leads to. */
+/* Prints the spawner, and the number that the spawner's pointer leads to. */
 SCENE(spawner)
 {
     void *data = NULL;

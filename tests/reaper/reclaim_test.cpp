@@ -91,7 +91,7 @@ TEST_F(reclaim, after_tasks_that_seal_their_memory)
     run_many({program("mappings"), "sealed"}, 3000);
 }
 
-// What the kernel has sealed, by a call that was not interposed, stays; all else goes, and later
+// Memory that was sealed by a call that is not interposed stays; all other memory goes, and later
 // tasks run.
 TEST_F(reclaim, leaves_sealed_memory_alone)
 {
@@ -156,7 +156,7 @@ TEST_F(reclaim, before_the_status_is_collected)
 
 TEST_F(reclaim, of_a_mapping_outside_ends_its_ownership)
 {
-    // The task is ended but not collected; its address may be anybody's now.
+    // The task has ended, its status is not collected, and its address is free.
     Task task({program("memory"), "outside"});
     EXPECT_EQ(task.line(), "mapped");
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));

@@ -82,10 +82,10 @@ TEST_F(call, finds_the_cpu_that_it_runs_on)
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &before))
             continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+        cpu_set_t single;
+        CPU_ZERO(&single);
+        CPU_SET(cpu, &single);
+        ASSERT_EQ(sched_setaffinity(0, sizeof(single), &single), 0);
         EXPECT_EQ(callee.call("cpu"), 0);
         EXPECT_EQ(callee.value, cpu);
     }

@@ -106,9 +106,9 @@ bool eventually_counts(const std::string &name, size_t wanted)
 
 TEST_F(debugger, sees_the_program_of_each_task)
 {
-    Member one, two;
-    EXPECT_GT(one.tell("self").result, 0);
-    EXPECT_GT(two.tell("self").result, 0);
+    Member first, second;
+    EXPECT_GT(first.tell("self").result, 0);
+    EXPECT_GT(second.tell("self").result, 0);
     EXPECT_EQ(count(program("obey")), 2u);
 }
 
@@ -211,7 +211,7 @@ TEST_F(debugger, sees_nothing_of_an_ended_space)
     EXPECT_EQ(look().namespaces, 2 + after.namespaces) << "the two ends of the chain";
 }
 
-// What the debugger reads may go while it reads: it then reads less, but never loses its way.
+// Memory may go while the debugger reads it: it then reads less, but reaches the end.
 TEST_F(debugger, finds_its_way_while_tasks_are_killed_at_any_instruction)
 {
     std::atomic<bool> done = false;

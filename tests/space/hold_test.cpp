@@ -86,16 +86,16 @@ TEST_F(holds, that_nobody_has_cannot_be_released)
 
 TEST_F(holds, of_several_members_all_count)
 {
-    Member owner, one, two;
+    Member owner, first, second;
     void *address = import_number(owner, 42);
-    EXPECT_EQ(one.tell("import", owner.id(), "number").result, 0);
-    EXPECT_EQ(two.tell("import", owner.id(), "number").result, 0);
+    EXPECT_EQ(first.tell("import", owner.id(), "number").result, 0);
+    EXPECT_EQ(second.tell("import", owner.id(), "number").result, 0);
     owner.kill_and_wait();
     EXPECT_EQ(onespace_release(owner.id()), 0);
-    EXPECT_EQ(one.tell("release", owner.id()).result, 0);
+    EXPECT_EQ(first.tell("release", owner.id()).result, 0);
     sleep_ms(50);
-    EXPECT_EQ(two.tell("read", hex(address)).result, 42);
-    EXPECT_EQ(two.tell("release", owner.id()).result, 0);
+    EXPECT_EQ(second.tell("read", hex(address)).result, 42);
+    EXPECT_EQ(second.tell("release", owner.id()).result, 0);
     EXPECT_TRUE(is_gone(address));
 }
 
@@ -137,13 +137,13 @@ TEST_F(holds, on_an_ended_task_cannot_be_added)
 
 TEST_F(holds, two_members_of_each_other_do_not_keep_both_for_ever)
 {
-    Member one, two;
-    EXPECT_EQ(one.tell("export", "number").result, 0);
-    EXPECT_EQ(two.tell("export", "number").result, 0);
-    EXPECT_EQ(one.tell("import", two.id(), "number").result, 0);
-    EXPECT_EQ(two.tell("import", one.id(), "number").result, 0);
-    EXPECT_EQ(one.finish().status, 0);
-    EXPECT_EQ(two.finish().status, 0);
+    Member first, second;
+    EXPECT_EQ(first.tell("export", "number").result, 0);
+    EXPECT_EQ(second.tell("export", "number").result, 0);
+    EXPECT_EQ(first.tell("import", second.id(), "number").result, 0);
+    EXPECT_EQ(second.tell("import", first.id(), "number").result, 0);
+    EXPECT_EQ(first.finish().status, 0);
+    EXPECT_EQ(second.finish().status, 0);
     EXPECT_TRUE(
         eventually([] { return Footprint::now().task_mappings == 0 && probe_slots() == 0; }));
     EXPECT_EQ(probe_holds(), 0);
@@ -177,7 +177,7 @@ TEST_F(holds, on_a_living_task_do_not_wake_the_reaper)
     EXPECT_TRUE(eventually([] { return probe_slots() == 0; }));
 }
 
-// Each release makes the reaper look at what is held; what it looks at can be held all the same.
+// Each release makes the reaper look at what is held; a hold on such memory succeeds.
 TEST_F(holds, can_be_added_while_others_are_released)
 {
     Task owner({"true"}, [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_HOLD; });

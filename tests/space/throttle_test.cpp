@@ -81,7 +81,7 @@ TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
     EXPECT_EQ(probe_turn(), 0);
 }
 
-// The task's answer, and whether somebody waits for the turn until then.
+// The task's answer, and whether a thread waits for the turn until then.
 static std::pair<std::string, bool> ask(Task &task, const std::string &order)
 {
     std::atomic<bool> is_answered = false, is_awaited = false;

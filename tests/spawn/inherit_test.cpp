@@ -123,19 +123,19 @@ TEST_F(inherit, limits_that_were_given)
 
 TEST_F(inherit, the_cpu_affinity)
 {
-    cpu_set_t all, one;
+    cpu_set_t all, single;
     ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
     if (CPU_COUNT(&all) < 2)
         GTEST_SKIP() << "needs two CPUs";
     int last = CPU_SETSIZE - 1;
     while (!CPU_ISSET(last, &all))
         last--;
-    CPU_ZERO(&one);
-    CPU_SET(last, &one);
-    EXPECT_EQ(
-        as_task(state("cpus"), [&](Attr &attr) { attr.cpus = &one, attr.cpus_size = sizeof(one); }),
-        exits(std::to_string(last) + " \n"));
-    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    CPU_ZERO(&single);
+    CPU_SET(last, &single);
+    EXPECT_EQ(as_task(state("cpus"),
+                      [&](Attr &attr) { attr.cpus = &single, attr.cpus_size = sizeof(single); }),
+              exits(std::to_string(last) + " \n"));
+    ASSERT_EQ(sched_setaffinity(0, sizeof(single), &single), 0);
     EXPECT_EQ(as_task(state("cpus")), exits(std::to_string(last) + " \n"));
 }
 

@@ -146,7 +146,7 @@ TEST_F(refusal, of_arguments_that_are_too_long)
     EXPECT_EQ(spawn_task({"/bin/true", huge}, with_stack).id, -E2BIG);
 }
 
-// A static program with so many zeroes, which nobody can write: they are not accounted.
+// A static program with so many bytes of read-only zeroes, which are not accounted.
 static std::string program_of(uint64_t bytes)
 {
     struct {

@@ -1,8 +1,8 @@
 /* tests/interpose/guests/copies.c: process_vm_readv and process_vm_writev in every way, good and
  * bad.
  *
- * `serve` lays memory out and says where; `check PID PLACES...` copies from and to it and says what
- * came of each case, so that the same program as processes and as tasks can be compared. */
+ * `serve` lays memory out and says where; `check PID PLACES...` copies from and to it and prints
+ * the result of each case, so that the same program as processes and as tasks can be compared. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,7 +22,7 @@
 
 enum { PAGE = 4096, AREA = 16 * PAGE };
 
-/* Where the server has what. */
+/* The addresses of the server's memory. */
 static char *area;      /* AREA bytes of a pattern, then nothing */
 static char *read_only; /* a page */
 static char *no_access; /* a page */
@@ -91,7 +91,7 @@ static void report(const char *name, int writing, ssize_t result)
 {
     int error = result < 0 ? errno : 0;
     printf("%s %s: %zd %s", writing ? "write" : "read", name, result, error ? strerror(error) : "");
-    /* What reached the other side is looked at from here. */
+    /* The memory of the other side, read from here. */
     static char there[AREA];
     struct iovec mine = {there, AREA}, theirs = {area, AREA};
     ssize_t size = server > 0 ? process_vm_readv(server, &mine, 1, &theirs, 1, 0) : 0;

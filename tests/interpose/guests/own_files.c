@@ -139,7 +139,7 @@ SCENE(errors)
 static void *block; /* of the heap */
 static int counts_lower;
 
-/* What a file lists, of the addresses that the scene knows. */
+/* The addresses known to the scene that a file lists. */
 struct listed {
     int main_code, stack, heap, mapping, vdso, other, lower, count;
     long rss_kib;

@@ -439,7 +439,7 @@ SCENE(ignored_while_asleep)
     return 0;
 }
 
-/* What a vfork child does to its own handlers leaves its parent's alone, SA_RESETHAND too. */
+/* A vfork child that changes its handlers, by SA_RESETHAND too, leaves its parent's alone. */
 SCENE(vfork_resets)
 {
     install(SIGSEGV, note, SA_RESETHAND);

@@ -88,7 +88,7 @@ SCENE(questions)
     return argc - 2;
 }
 
-/* What only the root may do. */
+/* Functions for the root alone. */
 SCENE(refusals)
 {
     int pipid = PIP_PIPID_ANY, status;
@@ -185,7 +185,7 @@ SCENE(import)
     return error ? error : argc > 3 && *(int *)address != atoi(argv[3]) ? 120 : 0;
 }
 
-/* What an export and an import of names tells. */
+/* Results of an export and of an import of names. */
 SCENE(names)
 {
     char name[200];

@@ -31,7 +31,7 @@ int descriptor_of(int number)
     return descriptors[number % DESCRIPTORS];
 }
 
-/* What an entry had before is closed. */
+/* Closes the descriptor that the entry had. */
 void keep_descriptor(int number, int fd)
 {
     int *entry = &descriptors[number % DESCRIPTORS];
@@ -244,7 +244,7 @@ OPERATION(read)
     size_t size = (size_t)a[1] % BUFFER;
     struct stat file = {.st_mode = 0};
     fstat(descriptor_of(a[0]), &file);
-    /* What other descriptors than files, pipes and eventfds deliver holds numbers of processes and
+    /* Data of other descriptors than files, pipes and eventfds hold numbers of processes and
      * cookies. */
     int is_stable = (file.st_mode & S_IFMT) != 0, is_place = a[2] % 4 == 3 && is_stable;
     long result = read(descriptor_of(a[0]), is_place ? (void *)place_of(a[3]) : buffer, size);
@@ -257,7 +257,7 @@ OPERATION(write)
 {
     size_t size = (size_t)a[1] % BUFFER;
     memset(buffer, a[2], size);
-    /* Of an eventfd the number counts: not so large that the next read would be another one's */
+    /* The number of an eventfd: so small that the next read does not differ */
     memset(buffer, 0, size < 8 ? size : 8);
     buffer[0] = (unsigned char)a[2];
     say_result(a[3] % 4 == 3 ? write(descriptor_of(a[0]), place_of(a[4]), size)

@@ -1,6 +1,6 @@
 /* tests/differential/guests/steps/heap.c: the program break above what the libc's malloc may need.
- * What lies above the break is left alone: a task keeps memory mapped there (docs/memory.md), a
- * process does not. */
+ * No operation touches memory above the break: a task keeps memory mapped there
+ * (docs/memory.md), a process does not. */
 #include "steps.h"
 
 #include <malloc.h>

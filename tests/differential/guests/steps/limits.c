@@ -44,9 +44,9 @@ OPERATION(getrlimit)
     say_limit(&limit);
 }
 
-/* limit value: of files at least 12 may be open, and a file may have a GiB. The signals that a
- * RLIMIT_SIGPENDING of 12 limits are those of all processes of the user: with others' signals
- * pending, pthread_cancel fails (EAGAIN), and whoever then joins the thread waits for ever. */
+/* limit value: at least 12 files may be open, and a file may have a GiB. RLIMIT_SIGPENDING counts
+ * the signals of all processes of the user: with their signals pending, pthread_cancel fails
+ * (EAGAIN), and the thread that joins waits for ever. */
 OPERATION(setrlimit)
 {
     static const rlim_t values[] = {12, 64, 1024, RLIM_INFINITY, 8 << 20, 1 << 30};

@@ -319,7 +319,7 @@ OPERATION(mremap)
                               8};
     int flags = all[a[3] % 8];
     char *from = place_of(a[0]), *to = place_of(a[4]);
-    /* Of far too much, whether it overlaps depends on where the arenas lie. */
+    /* Whether a far too large size overlaps depends on the places of the arenas. */
     size_t old_size = flags & MREMAP_FIXED ? bounded_size(a[1]) : size_of(a[1]);
     char *result = mremap(from, old_size, size_of(a[2]), flags, to);
     if (result == MAP_FAILED)

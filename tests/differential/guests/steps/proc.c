@@ -92,7 +92,7 @@ OPERATION(proc_status)
         return;
     }
     line[strcspn(line, "\n")] = '\0';
-    /* Of a task two more are caught: SIGBUS and SIGSEGV, by our handler. */
+    /* A task catches SIGBUS and SIGSEGV too, by the handler of the space. */
     if (strcmp(field, "SigCgt:") == 0)
         say(" SigCgt: %lx", strtoul(line + 7, NULL, 16) & ~0x440ul);
     else if (strcmp(field, "SigQ:") != 0)

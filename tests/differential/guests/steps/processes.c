@@ -171,7 +171,7 @@ OPERATION(posix_spawn)
     }
 }
 
-/* What exec refuses, in this process itself */
+/* Calls of exec that fail, in this process itself */
 OPERATION(exec_bad)
 {
     char *const arguments[] = {"x", NULL};

@@ -126,7 +126,7 @@ OPERATION(share)
     }
 }
 
-/* What may fault is not summed up beyond the end of its file: the kernel says so. */
+/* Summed up by the kernel, which reports pages beyond the end of the file. */
 OPERATION(share_sum)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];

@@ -1,5 +1,5 @@
 /* tests/differential/guests/steps/signals.c: handlers, masks, alternate stacks, and signals that
- * the program sends to itself. What would kill it is sent by a child. */
+ * the program sends to itself. A child sends the signals that would kill it. */
 #include "steps.h"
 
 #include <errno.h>

@@ -53,7 +53,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_result(long result);
 /* The name of the object and the offset in it. */
 void say_address(const void *address);
-/* Ends a line of the trace. Whoever lets another thread or process run steps does it before. */
+/* Ends a line of the trace. It must be called before another thread or process runs steps. */
 void end_line(void);
 /* An address at which nothing lies. */
 void *bad_pointer(void);
@@ -83,9 +83,9 @@ void prepare_heap(void);
 /* ---- signals.c ---- */
 
 void prepare_signals(void);
-/* Whether SIGSEGV and SIGBUS lead to our handler now. */
+/* Whether SIGSEGV and SIGBUS lead to the interpreter's handler now. */
 int faults_are_ours(void);
-/* What handlers have noted since the last call is said. */
+/* Says what handlers have noted since the last call. */
 void say_noted(void);
 int signal_of(int number);
 
