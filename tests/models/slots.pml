@@ -4,6 +4,9 @@
  * written for operation k, although roots run ahead of slow readers. A payload is written in two
  * steps, so that one that is overwritten too early shows.
  *
+ * With -DBARRIER=1 all ranks meet in a barrier after one of the operations, and know then that all have
+ * finished it.
+ *
  * With -DIN_PLACE=1 a slot holds an offer (offers.hpp): its readers read the owner's memory, which the
  * owner changes as soon as the operation is over for it. */
 #include "common.pml"
@@ -16,6 +19,9 @@
 #ifndef IN_PLACE
 #define IN_PLACE 0
 #endif
+#ifndef BARRIER
+#define BARRIER 0
+#endif
 
 typedef ring {
     byte value[DEPTH], left[DEPTH], right[DEPTH]; /* counter and payload */
@@ -24,6 +30,8 @@ ring slot[N];
 byte finished[N];
 byte memory[N]; /* of the program */
 byte root_of[OPERATIONS + 1]; /* EVERYBODY: an allreduce */
+byte barrier_after; /* 0: no barrier */
+bool entered[N];
 bool chosen;
 
 active proctype chooser()
@@ -36,6 +44,9 @@ active proctype chooser()
         k++
     :: else -> break
     od;
+#if BARRIER
+    select(barrier_after : 1 .. DEPTH);
+#endif
     chosen = true
 }
 
@@ -136,6 +147,19 @@ active[N] proctype rank()
             od;
             i = 0;
             memory[self] = 0
+        :: else -> skip
+        fi
+#endif
+#if BARRIER
+        if
+        :: k == barrier_after ->
+            entered[self] = true;
+            i = 0;
+            do
+            :: i < N -> AWAIT(4, entered[i]); i++
+            :: else -> break
+            od;
+            known = k
         :: else -> skip
         fi
 #endif

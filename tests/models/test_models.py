@@ -13,7 +13,7 @@ def long(*models):
     return [pytest.param(model, marks=pytest.mark.long) for model in models]
 
 
-SOUND = ["dissemination -DN=3",
+SOUND = ["dissemination -DN=3", "slots -DN=2 -DBARRIER=1",
          *long("dissemination -DN=4", "dissemination -DN=4 -DRADIX=4", "slots -DN=3", "slots -DN=3 -DIN_PLACE=1"),
          *long("slots -DN=2 -DEVERY=2", "slots -DN=2 -DEVERY=2 -DIN_PLACE=1"),
          "doubling -DN=3",
@@ -33,6 +33,7 @@ SOUND = ["dissemination -DN=3",
          *long("calls -DN=3", "loan -DN=3 -DPLACES=2", "loan -DN=4")]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2",
           "slots -DN=2 -DEVERY=2 -DWITHOUT=2", "slots -DN=3 -DIN_PLACE=1 -DWITHOUT=3",
+          "slots -DN=2 -DBARRIER=1 -DWITHOUT=4",
           "doubling -DN=3 -DWITHOUT=1", "futex -DWITHOUT=1",
           "futex -DWITHOUT=2", "futex -DWITHOUT=3", "ghost -DN=3 -DPLAN=34 -DWITHOUT=1",
           "ghost -DN=3 -DPLAN=98 -DWITHOUT=2",

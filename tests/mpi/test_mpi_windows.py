@@ -48,8 +48,8 @@ def test_windows_of_the_wheels(job, guests, mpi):
 
 
 def test_large_counts(job, guests, stock_mpi):
-    if stock_mpi.name == "openmpi":
-        pytest.skip("Open MPI 4 has no MPI_Put_c")
+    if "openmpi" in stock_mpi.name:
+        pytest.skip("Open MPI 4 and 5 have no MPI_Put_c")
     run_cases(job, guests, stock_mpi, ["large_counts"])
 
 

@@ -178,6 +178,8 @@ template <member Member> class engine
     void barrier()
     {
         rounds_.wait();
+        if (!member_.lost())
+            slots_.all_have_finished();
     }
 
     // In place of any operation but a barrier, whichever the others call: the caller's arguments

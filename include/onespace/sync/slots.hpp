@@ -153,6 +153,11 @@ template <member Member> class slots
             member_.lost()) // then, others may wait
             member_.signal(*finished(member_.rank()), operation_);
     }
+    // All ranks have finished all operations so far: they have entered a barrier after them.
+    void all_have_finished()
+    {
+        all_finished_ = operation_;
+    }
     // Waits until `rank`, which must call `acknowledge`, has finished this operation.
     void await_ack(int rank) const
     {

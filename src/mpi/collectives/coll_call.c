@@ -187,9 +187,19 @@ void coll_fail(struct coll_call *call, int error)
     engine_fail(call->communicator->engine); /* this error matters more than that of a lost peer */
 }
 
+/* After a call in which this rank has heard from another one, it must find the messages that the
+ * other sent before. A rank that only sends, such as a leaf of MPI_Reduce, has heard nothing; the
+ * MPI libraries do not poll there either, and the poll would be a third of its time. */
+static int poll_library(const struct communicator *communicator)
+{
+    if (!communicator || (communicator->engine && !engine_take_has_read(communicator->engine)))
+        return MPI_SUCCESS;
+    return progress_until_idle();
+}
+
 int coll_end(struct coll_call *call, int *result)
 {
-    int polled = call->communicator ? progress_until_idle() : MPI_SUCCESS;
+    int polled = poll_library(call->communicator);
     *result = call->error != MPI_SUCCESS ? call->error : polled;
     if (*result != MPI_SUCCESS)
         pmpi()->Comm_call_errhandler(call->comm, *result);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "mpi/collectives/engine.h"
 
@@ -23,7 +24,8 @@ struct member_state {
     engine_ranks ranks;
     std::byte *memory;
     std::size_t stride, used = 0;
-    int error = 0; // once it is set no call waits any more
+    int error = 0;         // once it is set no call waits any more
+    bool has_read = false; // see engine_take_has_read
 };
 
 // A rank of the communicator as the algorithms see it (onespace/sync/member.hpp).
@@ -106,6 +108,7 @@ class member
     }
     std::uint64_t await(flag &what, std::uint64_t value, int) const
     {
+        state_->has_read = true;
         auto seen = what.value.load(std::memory_order_acquire);
         if (seen >= value) [[likely]]
             return seen;
@@ -294,6 +297,11 @@ void engine_free(struct engine *engine)
     if (engine)
         engine->~engine();
     std::free(engine);
+}
+
+int engine_take_has_read(struct engine *engine)
+{
+    return std::exchange(engine->state.has_read, false);
 }
 
 int engine_barrier(struct engine *engine)

@@ -97,6 +97,10 @@ size_t engine_memory(int ranks, int is_oversubscribed);
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory);
 void engine_free(struct engine *engine);
 
+/* Whether the caller has read, since the last call of this function, what another rank wrote. A
+ * rank that only sends has not, except that it reads every few calls how far the others are. */
+int engine_take_has_read(struct engine *engine);
+
 /* All calls return 0 or the error of a callback. After a call without an error no other rank
  * accesses the caller's buffers. */
 int engine_barrier(struct engine *engine);
