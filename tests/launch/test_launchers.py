@@ -130,15 +130,12 @@ def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, gues
     program = [*RUN, "--space", "shared", numbered]
     first = start_all(job, stock_mpi, 2, [*program, tmp_path / "go"])
     first.wait_for("number", 2)
-    second = run_all(job, stock_mpi, 2, [*program, "/"])
-    assert second.lines == 2 * ["barrier -2"] + 2 * ["number -2 of -2"], str(second)
+    second = run_all(job, stock_mpi, 2, [*program, "/"]).expect(lines=2 * ["barrier -2"] + 2 * ["number -2 of -2"])
     assert second.err.count("ranks of another launcher are in this space") == 1, str(second)
     (tmp_path / "go").touch()
-    result = first.finish()
-    assert result.lines == 2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"], str(result)
+    result = first.finish().expect(lines=2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"])
     assert "another launcher" not in result.err, str(result)
-    again = run_all(job, stock_mpi, 2, [*program, "/"])
-    assert again.lines == 2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"], str(again)
+    run_all(job, stock_mpi, 2, [*program, "/"]).expect(lines=2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"])
 
 
 def test_jobs_one_after_the_other(job, guests, stock_mpi):

@@ -76,20 +76,11 @@ def test_setresuid_in_one_task(job, guests):
     assert result.code == 0 and result.lines == ["intact", "intact", "user 65534"], str(result)
 
 
-def test_task_that_changed_its_user_dies_with_its_shim(job, guests):
+def test_task_that_changed_its_user_dies_with_its_root_or_shim(job, run, guests):
     """The kernel forgets the parent's death signal at setresuid."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    command = job.start([*RUN, "--space", "uid", guests("setresuid"), "sleep"], timeout=20)
-    command.wait_for("user 65534")
-    command.signal(signal.SIGKILL)
-    assert command.finish().code == 137
-
-
-def test_task_that_changed_its_user_dies_with_its_root(job, guests):
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
-    command = job.start([*RUN, guests("setresuid"), "sleep"], timeout=20)
+    command = job.start([*run, guests("setresuid"), "sleep"], timeout=20)
     command.wait_for("user 65534")
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137

@@ -24,8 +24,7 @@ def test_environment_is_the_shims(job, run):
     """Not the host's, which another shim started with its own."""
     first = job.start([*run, *sh("echo up; exec sleep 1")], env={"MARK": "first"})
     first.wait_for("up")
-    result = job.run([*run, *sh("echo $MARK")], env={"MARK": "second"})
-    assert result.out == "second\n", str(result)
+    job.run([*run, *sh("echo $MARK")], env={"MARK": "second"}).expect(out="second\n")
     assert first.finish().code == 0
 
 
@@ -99,21 +98,18 @@ def test_small_limit_on_file_sizes(job, run, blocks):
 def test_no_other_descriptors(job, run):
     """What the host or the shim has open for itself is not the program's."""
     plain = job.run(["ls", "/proc/self/fd"])
-    result = job.run([*run, "ls", "/proc/self/fd"])
-    assert result.lines == plain.lines, str(result)
+    job.run([*run, "ls", "/proc/self/fd"]).expect(lines=plain.lines)
 
 
 def test_descriptors_share_their_offset(job, run, tmp_path):
     (tmp_path / "lines").write_text("one\ntwo\nthree\n")
     with open(tmp_path / "lines", "rb", buffering=0) as file:
         assert file.read(4) == b"one\n"
-        result = job.run([*run, *sh("read x; echo $x")], stdin=file)
-        assert result.out == "two\n", str(result)
+        job.run([*run, *sh("read x; echo $x")], stdin=file).expect(out="two\n")
 
 
 def test_working_directory(job, run, tmp_path):
-    result = job.run([*run, "/bin/pwd"], cwd=tmp_path)
-    assert result.out == f"{tmp_path}\n", str(result)
+    job.run([*run, "/bin/pwd"], cwd=tmp_path).expect(out=f"{tmp_path}\n")
 
 
 def test_working_directory_that_was_deleted(job, run, tmp_path):
@@ -130,8 +126,7 @@ def test_working_directory_is_each_tasks_own(job):
 
 @pytest.mark.parametrize("mask", ["022", "077", "000"])
 def test_umask(job, run, mask):
-    result = job.run(sh(f"umask {mask}; exec {' '.join(run)} /bin/sh -c umask"))
-    assert result.out == f"0{mask}\n", str(result)
+    job.run(sh(f"umask {mask}; exec {' '.join(run)} /bin/sh -c umask")).expect(out=f"0{mask}\n")
 
 
 @pytest.mark.parametrize("limit,value", [("-n", "123"), ("-c", "0"), ("-S -s", "4096"), ("-S -t", "1000"),
@@ -167,32 +162,21 @@ def test_signal_mask(job, run, guests):
     """A task starts with the mask that `onespace run` was started with."""
     mask = guests("signal_mask")
     for blocked in ("", "10"):
-        result = job.run([mask, "block", *blocked.split(), "--", *run, mask])
-        assert result.out == f"blocked: {blocked}\n", str(result)
+        job.run([mask, "block", *blocked.split(), "--", *run, mask]).expect(out=f"blocked: {blocked}\n")
 
 
 def test_process_name_is_the_programs(job, run):
-    result = job.run([*run, *sh("cat /proc/$$/comm")])
-    assert result.out == "sh\n", str(result)
+    job.run([*run, *sh("cat /proc/$$/comm")]).expect(out="sh\n")
 
 
 def test_self_is_the_program(job, run):
     """/proc/self/exe, which relocatable programs find their files by."""
-    result = job.run([*run, "readlink", "/proc/self/exe"])
-    assert result.out == os.path.realpath("/usr/bin/readlink") + "\n", str(result)
+    job.run([*run, "readlink", "/proc/self/exe"]).expect(out=os.path.realpath("/usr/bin/readlink") + "\n")
 
 
-def test_terminal_is_the_shims(job):
-    """By hand a task is in the terminal's foreground group and may read."""
-    command = job.start([*RUN, *sh("test -t 0 && echo terminal; read x; echo got $x")], terminal=True)
-    command.wait_for("terminal")
-    command.type(b"word\n")
-    command.finish().expect(shows="got word")
-
-
-def test_terminal_is_the_shims_joined(job):
-    command = job.start([*RUN, "--space", "tty", *sh("test -t 0 && echo terminal; read x; echo got $x")],
-                        terminal=True)
+def test_terminal_is_the_shims(job, run):
+    """A task is in the terminal's foreground group and may read."""
+    command = job.start([*run, *sh("test -t 0 && echo terminal; read x; echo got $x")], terminal=True)
     command.wait_for("terminal")
     command.type(b"word\n")
     command.finish().expect(shows="got word")

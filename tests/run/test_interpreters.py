@@ -86,8 +86,7 @@ def test_script_that_names_its_python(job, run, environment, tmp_path):
 
 
 def test_standard_input_is_the_script(job, run, python):
-    result = job.run([*run, python, "-"], stdin="print(6 * 7)\n")
-    assert result.out == "42\n", str(result)
+    job.run([*run, python, "-"], stdin="print(6 * 7)\n").expect(out="42\n")
 
 
 def test_exit_status_is_the_scripts(job, run, python):
@@ -96,13 +95,11 @@ def test_exit_status_is_the_scripts(job, run, python):
 
 def test_what_it_starts_is_the_same_python(job, run, environment):
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; print(sys.prefix)'], check=True)"
-    result = job.run([*run, environment / "bin/python", "-c", code])
-    assert result.out == f"{environment}\n", str(result)
+    job.run([*run, environment / "bin/python", "-c", code]).expect(out=f"{environment}\n")
 
 
 def test_own_program_is_the_python_that_was_named(job, run, python):
-    result = job.run([*run, python, "-c", "import os; print(os.readlink('/proc/self/exe'))"])
-    assert result.out == f"{python}\n", str(result)
+    job.run([*run, python, "-c", "import os; print(os.readlink('/proc/self/exe'))"]).expect(out=f"{python}\n")
 
 
 def test_verbose_names_the_library(job, run, python):

@@ -90,8 +90,7 @@ def test_cplusplus(job, guests):
 
 def test_clang_openmp(job, guests, tool):
     tool("clang++", "clang")
-    program = guests("threads-clang")
-    compare(job, [program])
+    compare(job, [guests("threads-clang")])
 
 
 def test_fortran_internal_procedure(job, guests, tool):
@@ -105,13 +104,11 @@ def test_fortran_internal_procedure(job, guests, tool):
 
 def test_musl(job, guests, tool):
     tool("musl-gcc", "musl-tools")
-    program = guests("patterns-musl")
-    compare(job, [program, "1"])
+    compare(job, [guests("patterns-musl"), "1"])
 
 
 def test_static_pie(job, guests):
-    program = guests("patterns-static")
-    compare(job, [program, "1"])
+    compare(job, [guests("patterns-static"), "1"])
 
 
 def test_perl(job, tool):
