@@ -91,8 +91,8 @@ def places(run):
 
 def test_gdb_shows_all_threads_and_their_lines(job, started, dumped, tmp_path):
     run = started("-n", "3", dumped, count=3)
-    said = dump(job, pid_of(job, run, 1), tmp_path / "core")
-    assert "4 threads" in said and f"pid {pid_of(job, run, 1)}" in said, said
+    output = dump(job, pid_of(job, run, 1), tmp_path / "core")
+    assert "4 threads" in output and f"pid {pid_of(job, run, 1)}" in output, output
     shown = gdb(job, dumped, tmp_path / "core", "thread apply all backtrace")
     assert len(re.findall(r"(?m)^Thread \d+ ", shown)) == 4, shown
     assert len(re.findall(rf"in wait_in_read .*{line_of('read')}", shown)) == 2, shown
@@ -151,9 +151,9 @@ def test_other_libcs_are_shown(job, started, guests, tmp_path, name, text):
 def test_backtrace_of_a_thread_in_a_call_that_is_handled_reaches_main(job, started, dumped, tmp_path):
     run = started(dumped, "copy")
     pid = pid_of(job, run)
-    said = dump(job, pid, tmp_path / "core")
+    output = dump(job, pid, tmp_path / "core")
     os.kill(pid, signal.SIGKILL)
-    assert "add-symbol-file" not in said, said
+    assert "add-symbol-file" not in output, output
     shown = gdb(job, dumped, tmp_path / "core", "backtrace", "info sharedlibrary")
     assert re.search(rf" copy \(\) at .*{line_of('copy')}", shown) and " interpose_process_vm " in shown, shown
     assert re.search(r"(?m)^#\d+ .* main \(", shown) and re.search(r"Yes .*/libc\.so\.6", shown), shown
@@ -217,11 +217,11 @@ def test_others_run_on(job, started, dumped, tmp_path):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_tasks_that_are_threads_are_told_apart(job, started, guests, tmp_path, number):
+def test_tasks_that_are_threads_are_distinguished(job, started, guests, tmp_path, number):
     run = started("--thread-mode", "-n", "2", guests("observed"), count=2)
     task, = [task for task in tasks_of(job, run.pid) if task["number"] == number]
-    said = dump(job, task["id"], tmp_path / "core", "--space", str(run.pid))
-    assert "1 thread," in said, said
+    output = dump(job, task["id"], tmp_path / "core", "--space", str(run.pid))
+    assert "1 thread," in output, output
     shown = gdb(job, guests("observed"), tmp_path / "core", "backtrace")
     assert re.search(r"(?m)^#\d+ .* main ", shown), shown
 
@@ -247,8 +247,8 @@ def test_id_of_several_spaces_asks_which(job, started, dumped, tmp_path):
     if pathlib.Path(f"/proc/{number}").exists() and any(number == run.pid for run in (first, second)):
         pytest.skip("a process has this number")
     job.run([*CORE, "-o", str(tmp_path / "core"), str(number)]).expect(1, says="name the space with --space")
-    said = dump(job, number, tmp_path / "core", "--space", str(second.pid))
-    assert f"pid {pid_of(job, second)}" in said, said
+    output = dump(job, number, tmp_path / "core", "--space", str(second.pid))
+    assert f"pid {pid_of(job, second)}" in output, output
 
 
 # ---- From the kernel's core ----
@@ -385,7 +385,7 @@ def test_core_that_is_a_fifo_is_refused(job, tmp_path):
     assert result.code == 1 and "is no regular file: pass a pipe as standard input" in result.err, str(result)
 
 
-def test_core_that_was_cut_is_told(job, crashed, tmp_path):
+def test_core_that_was_cut_is_reported(job, crashed, tmp_path):
     core, _ = crashed(40 * MIB)
     result = job.run([*CORE, "--from", str(core), "-o", str(tmp_path / "task")])
     assert "raise `ulimit -c`" in result.err or "is not a core" in result.err, str(result)
@@ -397,7 +397,7 @@ def test_core_that_was_cut_is_told(job, crashed, tmp_path):
 @pytest.mark.parametrize("what,text", [
     ("text", "is not a core that a kernel has written"), ("program", "is not a core that a kernel has written"),
     ("empty", "is not a core that a kernel has written"), ("own", "is not the core of a task")])
-def test_what_is_no_core_of_a_space_is_told(job, started, dumped, tmp_path, what, text):
+def test_what_is_no_core_of_a_space_is_reported(job, started, dumped, tmp_path, what, text):
     source = tmp_path / "source"
     if what == "own":  # of one task: without the registry
         dump(job, pid_of(job, started(dumped)), source)
@@ -479,7 +479,7 @@ def test_command_that_is_killed_leaves_the_task_running(job, started, dumped, tm
     assert "done" in run.finish().out
 
 
-def test_file_that_becomes_too_large_is_told(job, started, dumped, tmp_path):
+def test_file_that_becomes_too_large_is_reported(job, started, dumped, tmp_path):
     run = started(dumped, "8")
     (tmp_path / "core").write_text("older")
     result = job.run([*CORE, "-o", str(tmp_path / "core"), str(pid_of(job, run))],
@@ -490,7 +490,7 @@ def test_file_that_becomes_too_large_is_told(job, started, dumped, tmp_path):
     assert "done" in run.finish().out
 
 
-def test_full_disk_is_told(job, started, dumped, tool, tmp_path):
+def test_full_disk_is_reported(job, started, dumped, tool, tmp_path):
     run = started(dumped, "8")
     script = f"mount -t tmpfs -o size=1m none {tmp_path} && {ONESPACE} core -o {tmp_path}/core {pid_of(job, run)}; " \
              f"code=$?; ls -A {tmp_path}; exit $code"
@@ -500,7 +500,7 @@ def test_full_disk_is_told(job, started, dumped, tool, tmp_path):
     assert result.code == 1 and "No space left on device: make room" in result.err and result.out == "", str(result)
 
 
-def test_directory_that_cannot_be_written_is_told(job, started, dumped):
+def test_directory_that_cannot_be_written_is_reported(job, started, dumped):
     run = started(dumped)
     result = job.run([*CORE, "-o", "/no/such/directory/core", str(pid_of(job, run))])
     assert result.code == 1 and "No such file or directory: name a file that can be written" in result.err, str(result)
@@ -535,7 +535,7 @@ def test_task_that_is_traced_already_is_refused(job, started, dumped, tmp_path):
     assert ptrace(PTRACE_DETACH, pid, 0, signal.SIGCONT) == 0, ctypes.get_errno()
 
 
-def test_task_that_is_not_there_is_told(job, started, guests, tmp_path):
+def test_task_that_is_not_there_is_reported(job, started, guests, tmp_path):
     result = job.run([*CORE, "-o", str(tmp_path / "core"), "99999999"])
     assert result.code == 1 and "no task that you may look at has the id or the process id 99999999" in result.err
     root = started(command=[guests("observed_root")])

@@ -246,7 +246,7 @@ def test_library_that_a_task_opens_harms_nobody(job, started, debugged, library)
 
 
 @needs_gdb
-def test_task_that_runs_the_roots_program_is_told_from_it(job, started, debugged):
+def test_task_that_runs_the_roots_program_differs_from_it(job, started, debugged):
     run = started(ONESPACE, "run", "--space", "inner", debugged)
     asked = ["info line command_run", "p command_run"]
     result = attach_all(job, run.pid, *asked, "inferior 2", *asked, "info sharedlibrary").finish()
@@ -409,14 +409,14 @@ def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, me
 # ---- What cannot be ----
 
 
-def test_gdb_that_is_missing_is_said(job, started, debugged):
+def test_gdb_that_is_missing_is_reported(job, started, debugged):
     run = started(debugged)
     result = job.run([ONESPACE, "gdb", str(run.pid)], env={"PATH": "/nonexistent"})
     assert result.code == 127 and "no gdb on your PATH: install" in result.err, str(result)
     end(run)
 
 
-def test_gdb_that_is_too_old_is_said(job, started, debugged, tmp_path):
+def test_gdb_that_is_too_old_is_reported(job, started, debugged, tmp_path):
     old = tmp_path / "gdb"
     old.write_text("#!/bin/sh\necho 'GNU gdb (GDB) 12.1'\n")
     old.chmod(0o755)
@@ -427,7 +427,7 @@ def test_gdb_that_is_too_old_is_said(job, started, debugged, tmp_path):
 
 
 @needs_gdb
-def test_task_that_is_traced_already_is_said(job, started, debugged):
+def test_task_that_is_traced_already_is_reported(job, started, debugged):
     run = started(debugged)
     task = pids(job, run)[0]
     ptrace = ctypes.CDLL(None, use_errno=True).ptrace
@@ -441,13 +441,13 @@ def test_task_that_is_traced_already_is_said(job, started, debugged):
 
 
 @needs_gdb
-def test_space_that_is_not_there_is_said(job):
+def test_space_that_is_not_there_is_reported(job):
     job.run([ONESPACE, "gdb", "no-such-space"]).expect(1, says="no-such-space")
 
 
 @needs_gdb
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv(1)")
-def test_space_of_another_user_is_said(job, started, debugged):
+def test_space_of_another_user_is_reported(job, started, debugged):
     run = started(debugged)
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     result = job.run([*nobody, ONESPACE, "gdb", str(run.pid)], cwd="/")

@@ -359,17 +359,17 @@ def test_dump_names_the_package_that_it_misses(job, channel):
     (["watch", "-n", "1e3", "x"], "give a number from 1 on"), (["watch", "--interval", "0", "x"], "give seconds"),
     (["watch", "--interval", "nan", "x"], "give seconds"), (["dump", "--wait", "-1", "x"], "give seconds"),
     (["dump", "--wait", "1s", "x"], "give seconds"), (["watch", "--evry", "x"], "did you mean --every?")])
-def test_what_is_wrong_is_told(job, words, message):
+def test_what_is_wrong_is_reported(job, words, message):
     job.run([ONESPACE, "insitu", *words]).expect(2, says=[message, "onespace insitu --help"])
 
 
-def test_channel_that_is_not_there_is_told(job, space):
+def test_channel_that_is_not_there_is_reported(job, space):
     job.run([*WATCH, f"no-such-{os.getpid()}"]).expect(1, says="no space that you may look at has a channel")
     result = job.run([*WATCH, "--space", space, "--wait", "0.1", "no-such"])
     assert result.code == 1 and "there was no channel 'no-such' within 0.1 s" in result.err, str(result)
 
 
-def test_space_that_takes_no_tasks_is_told(job, insitu, channel):
+def test_space_that_takes_no_tasks_is_reported(job, insitu, channel):
     producer = job.start([*RUN, insitu, "produce", channel, WAIT, "1", "1"], stdin=subprocess.PIPE)
     producer.wait_for("published")
     job.run([*WATCH, channel]).expect(1, says=f"(root {producer.pid}) takes no tasks from outside")

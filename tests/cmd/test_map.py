@@ -33,17 +33,17 @@ def resident(space, kind):
             for task in space["tasks"]]
 
 
-def said(command):
+def printed(command):
     """The (kind, address) pairs that the guest regions.c printed."""
     return [(kind, int(address, 16))
             for kind, address in re.findall(r"(?m)^([a-z ]+) (0x[0-9a-f]+)$", command.so_far().out)]
 
 
-def test_every_kind_is_told(job, started, guests, tmp_path):
+def test_every_kind_is_reported(job, started, guests, tmp_path):
     (tmp_path / "data").write_bytes(bytes(8192))
     run = started(guests("regions"), str(tmp_path / "data"))
     space = look(job, run.pid, "--all")
-    pairs = said(run)
+    pairs = printed(run)
     assert len(pairs) == 15, pairs
     found = [(mapping_at(space, address)["kind"], address) for _, address in pairs]
     assert found == pairs
@@ -98,7 +98,7 @@ def test_resident_memory_is_the_owners(job, started, observed, how, kind):
 
 def test_huge_pages_are_counted(job, started, guests):
     run = started(guests("regions"), "huge")
-    (_, address), = [pair for pair in said(run) if pair[0] == "huge"]
+    (_, address), = [pair for pair in printed(run) if pair[0] == "huge"]
     text = pathlib.Path(f"/proc/{run.pid}/smaps").read_text()
     entry = re.search(rf"(?ms)^{address:x}-.*?^AnonHugePages:\s+(\d+) kB", text)
     if int(entry[1]) == 0:
@@ -261,7 +261,7 @@ def test_users_see_their_own_space(job, started, somebody):
     assert resident(space, "library")[0] > 0
 
 
-def test_others_space_is_refused_and_the_fix_said(job, started, observed, somebody):
+def test_others_space_is_refused_and_the_fix_reported(job, started, observed, somebody):
     run = started(observed)
     result = job.run([*MAP, str(run.pid)], preexec_fn=somebody).expect(1, out="")
     assert f"process {run.pid}, of user root, may not be looked at: run this as that user" in result.err, str(result)

@@ -79,7 +79,7 @@ def test_cpu_seconds_are_the_tasks(job, started):
 
 
 @pytest.mark.parametrize("kind,field", [("heap", "heap"), ("map", "mappings")])
-def test_memory_is_told_apart(job, started, observed, kind, field):
+def test_memory_is_distinguished(job, started, observed, kind, field):
     run = started(observed, kind, "48", ":", observed, count=2)
     space = look(job, run.pid)
     memory = {task["number"]: task["memory"] for task in space["tasks"]}
@@ -146,7 +146,7 @@ def test_table_fits_the_terminal(job, started, guests, tmp_path, observed):
     assert any("..." in line and line.endswith("program-at-the-end") for line in lines), lines
 
 
-def test_no_spaces_is_said(job, tool):
+def test_no_spaces_is_reported(job, tool):
     unshare = [tool("unshare"), "--map-root-user", "--pid", "--fork", "--mount-proc"]
     if job.run([*unshare, "true"]).code != 0:
         pytest.skip("no process namespace can be made here")
@@ -173,7 +173,7 @@ def test_registry_of_another_version_is_named(job, started, guests):
     assert "another version" in job.run([*PS, str(false.pid)]).out
 
 
-def test_full_tables_are_told(job, started, guests):
+def test_full_tables_are_reported(job, started, guests):
     run = started(guests("patch_sites"), "many", ":", "sh", "-c", "echo ready; read x")
     run.wait_for("close")
     overflows = look(job, run.pid)["overflows"]
@@ -411,7 +411,7 @@ def test_task_that_uses_most_of_a_full_group_is_named(job, started, observed, ma
             "uses most") in text.replace("1000M", "1.0G"), text
 
 
-def test_full_machine_is_told(job, started, observed, machine):
+def test_full_machine_is_reported(job, started, observed, machine):
     run = started(observed)
     env = machine({f"/proc/{run.pid}/cgroup": "0::/\n",
                    "/proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 50000 kB\n"})

@@ -146,7 +146,7 @@ def test_report_without_matplotlib_has_open_tables(report, tmp_path):
     assert not page.pictures and "<details open>" in page.text and "python3-matplotlib is not installed" in done.err
 
 
-@pytest.mark.parametrize("what, content, said", [
+@pytest.mark.parametrize("what, content, reason", [
     ("text", "no JSON {", "is no JSON"), ("another format", {"format": "else"}, "is not of the format"),
     ("a list", [1, 2], "is not of the format"),
     ("no series", result([]), "it has no series"),
@@ -157,9 +157,9 @@ def test_report_without_matplotlib_has_open_tables(report, tmp_path):
     ("a huge number", result([{**SERIES, "samples": [[10 ** 400], [1], [1]]}]), "is damaged"),
     ("samples that lack", result([{**SERIES, "samples": [[1]]}]), "lacks samples")],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")
-def test_report_names_what_it_leaves_out(report, what, content, said):
+def test_report_names_what_it_leaves_out(report, what, content, reason):
     page, done = report({"bad.json": content, "good.json": result([SERIES])})
-    assert f"bad.json {done.err.split('bad.json ')[1].splitlines()[0]}" in done.err and said in done.err, done
+    assert f"bad.json {done.err.split('bad.json ')[1].splitlines()[0]}" in done.err and reason in done.err, done
     assert len(done.err.splitlines()) == 2, done  # it, and where the page is
     assert "Left out" in page.text and "1. How long?" in page.text
 
@@ -235,9 +235,9 @@ def summary(page):
 def test_summary_says_what_was_gained_and_how_sure(report, theirs, ours, unit, gained, sure):
     page, _ = report({"p2p.json": result(pair(theirs, ours, unit), versions={
         "onespace": "onespace 0", "compiler": "cc", "libc": "glibc", "mpich": "MPICH 9"})})
-    (question, what, *said), = summary(page)
+    (question, what, *output), = summary(page)
     assert question == "How long?" and what.startswith("MPICH 9, send, message size 1 MiB: "), what
-    assert said == [gained, sure]
+    assert output == [gained, sure]
 
 
 def test_summary_doubts_a_busy_machine(report):

@@ -138,7 +138,7 @@ def test_file_without_versions_is_named(windows):
     assert result.code == 1 and "nothing.versions" in result.err, result
 
 
-def test_directory_without_versions_is_told(windows, tmp_path):
+def test_directory_without_versions_is_reported(windows, tmp_path):
     (tmp_path / "data.versions").mkdir()
     (tmp_path / "data.versions/rank-0.slot-0").write_text("something else")
     result = windows()

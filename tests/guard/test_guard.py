@@ -205,8 +205,8 @@ def test_reports_and_children(run_there):
     assert report[1].count("continuing (--guard=report)") == 1, report  # of 1000 times
     assert child[0] == 0 and "kept, child killed" in child[1], child
     assert child[1].count("in the globals of task 0 (spawner)") == 3, child
-    said = "-22 /usr/bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"
-    assert refused[0] == 0 and refused[1].count(said) == 3, refused
+    output = "-22 /usr/bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"
+    assert refused[0] == 0 and refused[1].count(output) == 3, refused
 
 
 @in_machine

@@ -98,7 +98,7 @@ TEST_F(channel, wants_options_that_make_sense)
     EXPECT_EQ(Producer("a", [](Options &o) { o.ranks = 2047, o.depth = 3; }).result, -ENOSPC);
 }
 
-TEST_F(channel, table_that_is_full_is_said)
+TEST_F(channel, table_that_is_full_is_reported)
 {
     std::vector<std::unique_ptr<Producer>> all;
     for (int i = 0; i < ONESPACE_INSITU_CHANNELS; i++) {
@@ -251,7 +251,7 @@ TEST_F(channel, several_steps_are_held_at_once)
     EXPECT_EQ(producer.give(3), 0);
 }
 
-TEST_F(channel, end_is_told_after_the_last_step)
+TEST_F(channel, end_is_reported_after_the_last_step)
 {
     Producer producer;
     Consumer consumer(ONESPACE_INSITU_EVERY);

@@ -37,8 +37,8 @@ TEST_F(death, nobody_dies_and_all_steps_arrive)
     EXPECT_EQ(producer.line(), "published");
     EXPECT_EQ(producer.finish().status, 0);
     EXPECT_EQ(consumer.finish(), exits("open\n500 steps, the last 500: No data available\n"));
-    std::string said = late.finish().output;
-    EXPECT_NE(said.find("the last 500: No data available\n"), std::string::npos) << said;
+    std::string text = late.finish().output;
+    EXPECT_NE(text.find("the last 500: No data available\n"), std::string::npos) << text;
 }
 
 TEST_F(death, of_a_consumer_gives_its_step_back)
@@ -74,7 +74,7 @@ TEST_F(death, of_a_consumer_by_execve_gives_its_step_back)
     EXPECT_EQ(producer.begin(2, Patience), 0);
 }
 
-TEST_F(death, of_a_producer_is_told_to_the_consumer_that_sleeps)
+TEST_F(death, of_a_producer_is_reported_to_the_consumer_that_sleeps)
 {
     Task producer(guest("produce", {Wait, "1", "1"}));
     EXPECT_EQ(producer.line(), "published");
@@ -82,12 +82,12 @@ TEST_F(death, of_a_producer_is_told_to_the_consumer_that_sleeps)
     EXPECT_EQ(consumer.line(), "open");
     sleep_ms(50);
     producer.kill();
-    std::string said = consumer.finish().output;
-    EXPECT_EQ(said, "1 steps, the last 1: Owner died\n");
+    std::string text = consumer.finish().output;
+    EXPECT_EQ(text, "1 steps, the last 1: Owner died\n");
     EXPECT_EQ(producer.wait(), SIGKILL);
 }
 
-TEST_F(death, of_a_producer_that_did_not_close_is_told)
+TEST_F(death, of_a_producer_that_did_not_close_is_reported)
 {
     Task producer({program("insitu"), "produce", "channel", "0", "1", "1"});
     Consumer consumer(ONESPACE_INSITU_LATEST, "channel", Patience);
@@ -122,7 +122,7 @@ TEST_F(death, of_a_producer_frees_the_name)
     EXPECT_EQ(Producer().result, 0);
 }
 
-TEST_F(death, of_one_rank_is_told_to_the_others)
+TEST_F(death, of_one_rank_is_reported_to_the_others)
 {
     Options options = ONESPACE_INSITU_OPTIONS_INIT;
     options.ranks = 2;
@@ -147,7 +147,7 @@ TEST_F(death, of_one_rank_is_told_to_the_others)
     EXPECT_EQ(onespace_insitu_close(handle, 0), 0);
 }
 
-TEST_F(death, of_a_rank_that_waits_in_a_turn_is_told_to_the_others)
+TEST_F(death, of_a_rank_that_waits_in_a_turn_is_reported_to_the_others)
 {
     Task first(guest("rank", {"0", "2"})), second(guest("rank", {"1", "2"}));
     EXPECT_EQ(first.line(), "created");

@@ -35,8 +35,8 @@ TEST_F(language, go_recovers_from_nil_pointers)
 {
     if (!is_built("nil-go"))
         GTEST_SKIP() << "needs go";
-    std::string said = "runtime error: invalid memory address or nil pointer dereference\n";
-    EXPECT_EQ(as_task({program("nil-go")}), exits(said));
+    std::string output = "runtime error: invalid memory address or nil pointer dereference\n";
+    EXPECT_EQ(as_task({program("nil-go")}), exits(output));
 }
 
 TEST_F(language, java_catches_null_pointers)

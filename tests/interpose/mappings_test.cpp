@@ -173,8 +173,8 @@ TEST_F(mappings, in_pieces_of_reserved_addresses_go_with_a_killed_task)
 {
     for (const char *scene : {"reserve", "scattered"}) {
         Task task({program("pieces"), scene, "1000"});
-        std::string said = task.line();
-        EXPECT_TRUE(said == "mapped" || said.ends_with(" wrong 0")) << said;
+        std::string output = task.line();
+        EXPECT_TRUE(output == "mapped" || output.ends_with(" wrong 0")) << output;
         EXPECT_GE(count_pieces(), 900);
         task.kill_and_wait();
         EXPECT_TRUE(eventually([] { return count_pieces() == 0; })) << scene << count_pieces();
@@ -203,9 +203,9 @@ TEST_F(mappings, at_a_low_hint_that_is_taken_get_another_low_address)
     std::set<uint64_t> places;
     for (int i = 0; i < 4; i++) {
         tasks.push_back(std::make_unique<Task>(Words{program("pieces"), "reserve", "10"}));
-        std::string said = tasks.back()->line();
-        EXPECT_TRUE(said.ends_with(" wrong 0")) << said;
-        places.insert(std::stoull(said, nullptr, 16));
+        std::string output = tasks.back()->line();
+        EXPECT_TRUE(output.ends_with(" wrong 0")) << output;
+        places.insert(std::stoull(output, nullptr, 16));
     }
     EXPECT_EQ(places.size(), 4u);
     EXPECT_EQ(*places.begin(), 0x200000000u);

@@ -38,9 +38,9 @@ def problem_of(text):
     return space["problem"] or ""
 
 
-def check_job(status, said, scope, copies):
-    assert status == 0 and "rank 0: 0 wrong" in said and "rank 1: 0 wrong" in said, (scope, said)
-    assert "through the kernel: 0;" in said and ("copies in user space: 0," not in said) == copies, (scope, said)
+def check_job(status, output, scope, copies):
+    assert status == 0 and "rank 0: 0 wrong" in output and "rank 1: 0 wrong" in output, (scope, output)
+    assert "through the kernel: 0;" in output and ("copies in user space: 0," not in output) == copies, (scope, output)
 
 
 def test_jobs_copy_in_user_space_and_ps_says_what_it_may_not(run_there):

@@ -136,8 +136,8 @@ def test_container_whose_filter_forbids_copies_by_the_kernel(job, podman, guests
 def test_container_that_can_write_nowhere_names_the_way_out(job, podman, pointer):
     line = podman("--read-only", "--read-only-tmpfs=false")
     result = job.run(pointer("mpich", launcher=line), timeout=60)
-    said = "cannot make /tmp/onespace-0: Read-only file system: set XDG_RUNTIME_DIR to a directory of yours"
-    assert result.code != 0 and said in result.err, str(result)
+    output = "cannot make /tmp/onespace-0: Read-only file system: set XDG_RUNTIME_DIR to a directory of yours"
+    assert result.code != 0 and output in result.err, str(result)
     job.run([*line, *RUN, "-n", "2", "echo", "hi"], timeout=60).expect(lines=["hi", "hi"])
 
 
@@ -184,8 +184,8 @@ def test_containers_of_ranks_need_one_pid_namespace(job, bubblewrap, pointer):
     """PMIX_NAMESPACE is the same in both. Under Hydra nothing is: each would be alone."""
     job.may_leave_socket = True  # the host may be killed with its namespace
     result = job.run(pointer("openmpi", rank=bubblewrap("--unshare-pid")), timeout=60, env=ALLOWED)
-    said = "cannot see this process (No such process): start both in one PID namespace"
-    assert result.code != 0 and said in result.err, str(result)
+    output = "cannot see this process (No such process): start both in one PID namespace"
+    assert result.code != 0 and output in result.err, str(result)
 
 
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])

@@ -301,7 +301,7 @@ def test_killed_shim_takes_its_task_along_and_no_other(job):
     assert results[1].code == 0 and "lived 1" in results[1].out, results[1]
 
 
-def test_killed_host_is_told_and_the_space_can_be_made_again(job):
+def test_killed_host_is_reported_and_the_space_can_be_made_again(job):
     command = job.start([*RUN, "--space", "again", *sh("echo up; exec sleep 30")], timeout=15)
     command.wait_for("up")
     os.kill(job.hosts()[0].pid, signal.SIGKILL)

@@ -234,7 +234,7 @@ def meant(result):
     return found[0] if found else None
 
 
-def test_singletons_by_hand_are_told_once_which_command_was_meant(job, guests, mpi):
+def test_singletons_by_hand_are_reported_once_which_command_was_meant(job, guests, mpi):
     program = guests.mpi(mpi, "mpi_hello")
     parts = ["-n", "4", program, "x", ":", "-n", "2", "/bin/true", ":", program]
     result = job.run([*RUN, *parts], timeout=TIME, env=mpi.env)
@@ -243,12 +243,12 @@ def test_singletons_by_hand_are_told_once_which_command_was_meant(job, guests, m
 
 
 @pytest.mark.parametrize("program", ["mpi_windows_f08", "mpi_windows_mpif"])
-def test_singletons_in_fortran_are_told_as_well(job, guests, distributions_mpi, program):
+def test_singletons_in_fortran_are_reported_as_well(job, guests, distributions_mpi, program):
     path = guests.mpi(distributions_mpi, program)
     assert meant(job.run([*RUN, "-n", "2", path], timeout=TIME))[0] == "2"
 
 
-def test_one_singleton_a_job_and_other_programs_are_not_told(job, guests, stock_mpi):
+def test_one_singleton_a_job_and_other_programs_are_not_reported(job, guests, stock_mpi):
     program = guests.mpi(stock_mpi, "mpi_hello")
     assert meant(job.run([*RUN, program, ":", "-n", "2", "/bin/true"], timeout=TIME)) is None
     assert meant(job.run([*RUN, "-n", "4", "/bin/true"])) is None

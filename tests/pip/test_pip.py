@@ -61,8 +61,8 @@ def libpip(*options):
 def test_library_is_a_program_that_says_what_is_installed():
     """What configure of Process-in-Process's packages asks."""
     assert os.access(BUILD / "lib/libpip.so", os.X_OK)
-    told = libpip("--version")
-    assert (told.returncode, told.stdout, told.stderr) == (0, "2.4.1\n", "")
+    result = libpip("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "2.4.1\n", "")
     assert libpip("--prefix").stdout == f"{BUILD.resolve()}\n"
     everything = libpip()
     assert everything.returncode == 0 and len(everything.stdout.splitlines()) == 10, everything
@@ -71,8 +71,8 @@ def test_library_is_a_program_that_says_what_is_installed():
         assert one.returncode == 0 and len(one.stdout.splitlines()) == 1, one
         assert one.stdout.strip() in everything.stdout
     for option in ("--usage", "--help", "--nonsense"):
-        told = libpip(option)
-        assert told.returncode == 1 and "usage: libpip.so" in told.stdout, told
+        result = libpip(option)
+        assert result.returncode == 1 and "usage: libpip.so" in result.stdout, result
 
 
 @pytest.mark.parametrize("options, code, words", [
@@ -90,8 +90,8 @@ def test_unpie_leaves_programs_as_they_are(tmp_path, options, code, words):
 
 @pytest.mark.parametrize("file, code", [("/etc/passwd", 1), ("/absent", 2), ("/etc", 2)])
 def test_unpie_refuses_what_is_no_program(file, code):
-    told = subprocess.run([BIN / "pip-unpie", file], capture_output=True, text=True, check=False)
-    assert told.returncode == code and f"pip-unpie: {file}: " in told.stderr, told
+    result = subprocess.run([BIN / "pip-unpie", file], capture_output=True, text=True, check=False)
+    assert result.returncode == code and f"pip-unpie: {file}: " in result.stderr, result
 
 
 UTILITIES = r"""
@@ -122,11 +122,11 @@ int main(int argc, char **argv)
 def test_utilities_show_the_process(tmp_path):
     (tmp_path / "main.c").write_text(UTILITIES)
     subprocess.run([BIN / "pipcc", "-Wall", "-Werror", "main.c", "-o", "main"], cwd=tmp_path, check=True, timeout=60)
-    told = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=20, check=False)
-    assert told.returncode == 0, told
-    assert told.stdout.count("-> /dev/null [COE]") == 2 and "libpip.so" in told.stdout, told
-    assert re.search(r"^here 0x[0-9a-f]+: [0-9a-f]+-[0-9a-f]+ rw-p .*\[stack\]$", told.stderr, re.MULTILINE), told
-    assert "(nil): not mapped" in told.stderr and "libpip.so" in told.stderr, told
+    result = subprocess.run([tmp_path / "main"], capture_output=True, text=True, timeout=20, check=False)
+    assert result.returncode == 0, result
+    assert result.stdout.count("-> /dev/null [COE]") == 2 and "libpip.so" in result.stdout, result
+    assert re.search(r"^here 0x[0-9a-f]+: [0-9a-f]+-[0-9a-f]+ rw-p .*\[stack\]$", result.stderr, re.MULTILINE), result
+    assert "(nil): not mapped" in result.stderr and "libpip.so" in result.stderr, result
 
 
 def test_pkg_config_says_how_to_compile_a_root(job, tmp_path, tool):

@@ -170,7 +170,7 @@ TEST_F(call_end, of_the_callee_between_ends_the_outer_call_later)
     EXPECT_EQ(onward.result, 1);
 }
 
-TEST_F(call_end, of_the_innermost_callee_is_told_to_the_one_between)
+TEST_F(call_end, of_the_innermost_callee_is_reported_to_the_one_between)
 {
     Callee outer, inner;
     volatile int began = 0;

@@ -24,7 +24,7 @@ def test_calls_that_the_reaper_needs_are_missed_at_once(job, call):
 
 
 @pytest.mark.parametrize("options", [[], ["--space", "test"]])
-def test_missing_proc_is_said(job, options):
+def test_missing_proc_is_reported(job, options):
     if job.run(["unshare", "-rm", "true"]).code != 0:
         pytest.skip("needs unshare -rm")
     command = shlex.join([*RUN, *options, "true"])

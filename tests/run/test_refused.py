@@ -102,7 +102,7 @@ def test_script_for_a_program_that_cannot_be_a_task(job, run, guests, tmp_path):
     refused(job, run, [script], "position independent")
 
 
-def test_missing_library_is_told_by_the_loader(job, run, guests):
+def test_missing_library_is_reported_by_the_loader(job, run, guests):
     """ld.so's own message and status, as with a process."""
     program = guests("needs-lost")
     plain, task = job.run([program]), job.run([*run, program])

@@ -121,7 +121,7 @@ def test_on_failure_kill_ends_the_others(job, other):
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])
-def test_wrong_usage_is_told(job, argv, word):
+def test_wrong_usage_is_reported(job, argv, word):
     job.run([*RUN, *argv]).expect(2, out="", says=word)
 
 
@@ -242,9 +242,9 @@ def test_cpu_time_of_tasks_is_that_of_children(job):
     burn = "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; grep -v ^x /proc/self/stat >/dev/null; times"
     result = job.run([sys.executable, "-c", script, *RUN, "-n", "2", "/bin/sh", "-c", burn]).expect()
     counted = float(result.out.splitlines()[-1])
-    told = sum(60 * int(minutes) + float(seconds)
+    reported = sum(60 * int(minutes) + float(seconds)
                for minutes, seconds in re.findall(r"(\d+)m([\d.]+)s", result.out))
-    assert 0 < told <= counted + 0.1, str(result) # times(1) counts in hundredths
+    assert 0 < reported <= counted + 0.1, str(result) # times(1) counts in hundredths
 
 
 @pytest.mark.parametrize("option", ["core", "list"])

@@ -103,8 +103,8 @@ def test_r_is_found_where_the_table_says(job, tool):
 def test_table_has_what_is_tried_here():
     section = (ROOT / "docs/programs.md").read_text().split("## Programs that execute another")[1].split("\n## ")[0]
     first = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
-    told = set(re.findall(r"`(\w+)", " ".join(first)))
-    assert set(EXECUTE) | set(START) | NOT_TRIED <= told, told
+    reported = set(re.findall(r"`(\w+)", " ".join(first)))
+    assert set(EXECUTE) | set(START) | NOT_TRIED <= reported, reported
     rows = {kind: cell for cell in first for kind in ("`nice`", "`timeout`") if kind in cell}
     assert all(f"`{name}`" in rows["`nice`"] for name in EXECUTE if name not in ("env", "bash"))
     assert all(f"`{name}`" in rows["`timeout`"] for name in START if name != "fakeroot")

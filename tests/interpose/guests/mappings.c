@@ -23,7 +23,7 @@ static void *map(size_t size, int prot, int flags)
     return mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 }
 
-static int said(const char *what, int is_fine)
+static int report(const char *what, int is_fine)
 {
     printf("%s: %s\n", what, is_fine ? "fine" : strerror(errno));
     return !is_fine;
@@ -36,14 +36,14 @@ SCENE(mremap)
     char *from = map(SIZE, PROT_READ | PROT_WRITE, 0);
     memset(from, 7, SIZE);
     char *to = mremap(from, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-    int wrong = said("moved", to != MAP_FAILED && to[SIZE - 1] == 7 && from[SIZE - 1] == 0);
+    int wrong = report("moved", to != MAP_FAILED && to[SIZE - 1] == 7 && from[SIZE - 1] == 0);
     char *shared = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared[5] = 9;
     char *twice = mremap(shared, 0, SIZE, MREMAP_MAYMOVE);
-    wrong += said("duplicated", twice != MAP_FAILED && twice != shared && twice[5] == 9);
+    wrong += report("duplicated", twice != MAP_FAILED && twice != shared && twice[5] == 9);
     /* Fails, and what was there stays. */
-    wrong += said("refused", mremap(to, SIZE, SIZE, MREMAP_MAYMOVE | 64) == MAP_FAILED &&
-                                 errno == EINVAL && to[5] == 7);
+    wrong += report("refused", mremap(to, SIZE, SIZE, MREMAP_MAYMOVE | 64) == MAP_FAILED &&
+                                   errno == EINVAL && to[5] == 7);
     return wrong;
 }
 
@@ -55,8 +55,8 @@ SCENE(ring)
     if (fd < 0)
         return printf("none\n"), 0;
     void *ring = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, (int)fd, 0);
-    int wrong = said("ring", ring != MAP_FAILED);
-    return wrong + said("unmapped", munmap(ring, PAGE) == 0);
+    int wrong = report("ring", ring != MAP_FAILED);
+    return wrong + report("unmapped", munmap(ring, PAGE) == 0);
 }
 
 /* A size of pages, as flags of mmap and memfd_create have it. */
@@ -78,9 +78,9 @@ static int map_huge_file(struct pages pages, const char *what, int flags, size_t
     if (fd < 0)
         return printf("no huge pages\n"), 0;
     char *at = mmap(NULL, size, PROT_READ, flags | MAP_NORESERVE, fd, 0);
-    int wrong = said(what, at != MAP_FAILED && (uintptr_t)at % pages.size == 0);
+    int wrong = report(what, at != MAP_FAILED && (uintptr_t)at % pages.size == 0);
     close(fd);
-    return wrong + said("unmapped", munmap(at, (size + pages.size - 1) & -pages.size) == 0);
+    return wrong + report("unmapped", munmap(at, (size + pages.size - 1) & -pages.size) == 0);
 }
 
 static int map_huge_files(struct pages pages)
@@ -114,12 +114,12 @@ SCENE(gib)
     at[2] = map(GIB, PROT_READ, flags);
     int wrong = 0;
     for (int i = 0; i < 3; i++) {
-        wrong += said("of 1 GiB", at[i] != MAP_FAILED && (uintptr_t)at[i] % GIB == 0);
-        wrong += said("apart", at[i] != at[(i + 1) % 3]);
+        wrong += report("of 1 GiB", at[i] != MAP_FAILED && (uintptr_t)at[i] % GIB == 0);
+        wrong += report("apart", at[i] != at[(i + 1) % 3]);
     }
-    wrong += said("a part is not unmapped", munmap(at[1], PAGE) != 0);
+    wrong += report("a part is not unmapped", munmap(at[1], PAGE) != 0);
     for (int i = 0; i < 3; i++)
-        wrong += said("unmapped", munmap(at[i], GIB) == 0);
+        wrong += report("unmapped", munmap(at[i], GIB) == 0);
     return wrong + map_huge_files(gib_pages);
 }
 
@@ -155,15 +155,15 @@ SCENE(left)
 {
     enum { SIZE = 100000 };
     char *at = (char *)strtoull(argv[argc - 1], NULL, 16);
-    int wrong = said("huge", map(SIZE, PROT_READ, MAP_HUGETLB) != MAP_FAILED);
-    wrong += said("huge at an address", mmap(at, SIZE, PROT_READ,
-                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                                                 MAP_HUGETLB | MAP_FIXED_NOREPLACE,
-                                             -1, 0) == at);
+    int wrong = report("huge", map(SIZE, PROT_READ, MAP_HUGETLB) != MAP_FAILED);
+    wrong += report("huge at an address", mmap(at, SIZE, PROT_READ,
+                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                                                   MAP_HUGETLB | MAP_FIXED_NOREPLACE,
+                                               -1, 0) == at);
     at += 2 * HUGE;
-    wrong +=
-        said("at an address", mmap(at, SIZE, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+    wrong += report("at an address",
+                    mmap(at, SIZE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
     /* All of these fail. */
     wrong += munmap(at + 1, PAGE) == 0;
     wrong += shmdt(at) == 0;
@@ -197,7 +197,7 @@ SCENE(wrap)
         size_t size = i % 2 ? PAGE : 2 * PAGE;
         char *at = map(size, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, 0);
         if (at == MAP_FAILED)
-            return said("map", 0);
+            return report("map", 0);
         note(at, size);
     }
     printf("%lx\n%lx\n", lowest, highest);
@@ -216,7 +216,7 @@ SCENE(holes)
             if (at[i])
                 munmap(at[i], size);
             if ((at[i] = map(size, PROT_READ | PROT_WRITE, 0)) == MAP_FAILED)
-                return said("map", 0);
+                return report("map", 0);
             note(at[i], size);
             (void)madvise(at[i], size, MADV_NOHUGEPAGE); /* or two bytes may take 4 MiB */
             at[i][0] = at[i][size - 1] = (char)i;
@@ -246,7 +246,7 @@ SCENE(unseen)
         size_t size = i % 3 ? (size_t)MIB : far;
         char *at = map(size, PROT_READ | PROT_WRITE, 0);
         if (at == MAP_FAILED)
-            return said("map", 0);
+            return report("map", 0);
         note(at, size);
         at[0] = at[size - 1] = 1;
         if (i % 3 == 0)
@@ -267,10 +267,10 @@ SCENE(segments)
     for (int i = 0; id >= 0 && i < 40; i++) {
         void *at = shmat(id, NULL, SHM_RDONLY);
         if (at == (void *)-1)
-            return said("shmat", 0);
+            return report("shmat", 0);
         note(at, size);
         if (shmdt(at) != 0)
-            return said("shmdt", 0);
+            return report("shmdt", 0);
     }
     if (id < 0)
         return printf("none\n"), 0;
