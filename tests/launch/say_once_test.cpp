@@ -17,7 +17,7 @@ constexpr int PROCESSES = 16;
 
 // The bytes that as many processes write which claim the token at about the same time: each that
 // says the message writes S after a moment, and all write E when they go on.
-std::string reported_and_ended(int token)
+std::string messages_and_ends(int token)
 {
     int ends[2];
     std::string text;
@@ -42,25 +42,25 @@ std::string reported_and_ended(int token)
     return text;
 }
 
-TEST(reported, once_and_before_the_others_go_on)
+TEST(say_once, once_and_before_the_others_go_on)
 {
     int token = say_once_create();
     ASSERT_GE(token, 0);
-    EXPECT_EQ(reported_and_ended(token), "S" + std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), "S" + std::string(PROCESSES, 'E'));
     close(token);
 }
 
-TEST(reported, not_again_to_those_that_come_late)
+TEST(say_once, not_again_to_those_that_come_late)
 {
     int token = say_once_create();
     ASSERT_EQ(say_once_claim(token), 1);
     say_once_done(token);
-    EXPECT_EQ(reported_and_ended(token), std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
     EXPECT_EQ(say_once_claim(token), 0);
     close(token);
 }
 
-TEST(reported, one_that_dies_before_it_speaks_holds_nobody_up)
+TEST(say_once, one_that_dies_before_it_speaks_holds_nobody_up)
 {
     int token = say_once_create();
     ASSERT_EQ(say_once_claim(token), 1);
