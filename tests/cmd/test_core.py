@@ -10,29 +10,20 @@ import struct
 import subprocess
 import time
 
+import observe
 import pytest
 
 from jobs import ONESPACE, RUN
-from observe import PS, as_json
+from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, as_json, line_of
 
 CORE = [ONESPACE, "core"]
 PAGE, MIB = 4096, 1 << 20
-PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 TIMEOUT = 60  # reading symbols takes long on a busy machine
-LINES = (pathlib.Path(__file__).parent / "guests/dumped.c").read_text().split("\n")
-
-
-def line_of(name):
-    number, = [at for at, line in enumerate(LINES, 1) if f"/* line: {name} */" in line]
-    return f"dumped.c:{number}"
 
 
 @pytest.fixture(autouse=True)
-def may_trace():
-    with subprocess.Popen(["sleep", "10"]) as child:
-        may = ctypes.CDLL(None).ptrace(PTRACE_SEIZE, child.pid, 0, 0) == 0
-        child.kill()
-    if not may:
+def needs_trace():
+    if not observe.may_trace():
         pytest.skip("this container forbids ptrace")
 
 
@@ -43,7 +34,7 @@ def dumped(guests):
 
 def tasks_of(job, pid):
     space, = as_json(job.run([*PS, "--json", str(pid)]))
-    return [task for task in space["tasks"] if task["id"] != 0]
+    return observe.tasks_of(space)
 
 
 def pid_of(job, run, number=0):
@@ -257,9 +248,7 @@ def test_id_of_several_spaces_asks_which(job, started, dumped, tmp_path):
 @pytest.fixture
 def crashed(job, dumped, guests, tmp_path):
     """The kernel's core of a space in which the second of two tasks has crashed, and the limit of its size in bytes."""
-    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    if not re.fullmatch(r"core(\.%p)?", pattern):
-        pytest.skip(f"core files go elsewhere here: kernel.core_pattern is {pattern}")
+    observe.need_core_files()
 
     def crash(limit=resource.RLIM_INFINITY, program=None, words=("crash",), coredump_filter=0x33):
         def prepare():

@@ -23,7 +23,6 @@ from observe import (
     as_json,
     forbid,
     in_terminal,
-    interposed,
 )
 
 
@@ -36,18 +35,6 @@ def doctor(job):
         assert result.code == (1 if any(line["status"] == "wrong" for line in found) else 0), result
         return found
     return look
-
-
-@pytest.fixture
-def machine(guests, tmp_path):
-    """An environment in which these files have these texts."""
-    def make(files=None, **variables):
-        for path, text in (files or {}).items():
-            place = tmp_path / "machine" / path.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        return interposed(guests, FAKE_ROOT=tmp_path / "machine", **variables)
-    return make
 
 
 def about(found, subject):

@@ -12,10 +12,8 @@ import time
 import pytest
 
 from jobs import ONESPACE, RUN
-from observe import PS
+from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, line_of, may_trace, need_core_files, tasks_of
 
-GUESTS = pathlib.Path(__file__).parent / "guests"
-PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 TIMEOUT = 60  # reading symbols takes long on a busy machine
 
 
@@ -26,22 +24,8 @@ def version_of_gdb():
     return int(found[1]) if found else 0
 
 
-def may_trace():
-    with subprocess.Popen(["sleep", "10"]) as child:
-        may = ctypes.CDLL(None).ptrace(PTRACE_SEIZE, child.pid, 0, 0) == 0
-        child.kill()
-    return may
-
-
 needs_gdb = pytest.mark.skipif(version_of_gdb() < 13 or not may_trace(),
                                reason="needs gdb 13 or later (package gdb), and leave to trace")
-
-
-def line_of(name, source="debugged.c"):
-    """The line of the guest that carries that remark: what gdb must tell."""
-    lines = (GUESTS / source).read_text().split("\n")
-    number, = [at for at, line in enumerate(lines, 1) if f"/* line: {name} */" in line]
-    return f"{source}:{number}"
 
 
 @pytest.fixture
@@ -83,8 +67,8 @@ def space_of(job, command):
 
 def pids(job, command):
     """Of the tasks, by their numbers."""
-    tasks = [task for task in space_of(job, command)["tasks"] if task["id"] != 0]
-    return [task["pid"] for task in sorted(tasks, key=lambda task: (task["number"] or 0, task["id"]))]
+    tasks = sorted(tasks_of(space_of(job, command)), key=lambda task: (task["number"] or 0, task["id"]))
+    return [task["pid"] for task in tasks]
 
 
 def commands(*lines):
@@ -224,8 +208,7 @@ def test_library_that_the_root_opens_harms_nobody(job, started, debugged, librar
     debugger.wait_for("-- waits --")
     tell(run)
     result = debugger.finish()
-    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}",
-                     result.out), str(result)
+    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer')}", result.out), str(result)
     assert "Thread 1.1" in result.out and "SIGTRAP" not in result.out, str(result)
     run.wait_for("42")
     end(run)
@@ -239,8 +222,7 @@ def test_library_that_a_task_opens_harms_nobody(job, started, debugged, library)
     debugger.wait_for("-- waits --")
     tell(run)
     result = debugger.finish()
-    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer', 'debugged_library.c')}",
-                     result.out), str(result)
+    assert re.search(rf"#0 +debugged_answer \(\) at .*{line_of('answer')}", result.out), str(result)
     run.wait_for("42")
     end(run)
 
@@ -338,9 +320,7 @@ def test_root_debugs_the_space_of_a_user_as_that_user(job, started, somebody, tm
 
 @needs_gdb
 def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path):
-    pattern = pathlib.Path("/proc/sys/kernel/core_pattern").read_text().strip()
-    if not re.fullmatch(r"core(\.%p)?", pattern):
-        pytest.skip(f"core files go elsewhere here: kernel.core_pattern is {pattern}")
+    need_core_files()
 
     def allow():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

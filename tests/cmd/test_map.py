@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 import pytest
 
 from jobs import ONESPACE, ROOT, RUN
-from observe import as_json, in_terminal, interposed
+from observe import as_json, interposed
 
 MAP = [ONESPACE, "map"]
 MIB = 1 << 20
@@ -142,12 +142,6 @@ def test_table_of_all_has_a_line_for_each_mapping(job, started, observed):
     assert re.search(r"(?m)^180000000000 .* registry +onespace +/memfd:onespace-space", result.out), str(result)
 
 
-def test_table_fits_the_terminal(job, started, observed):
-    run = started(observed)
-    lines = in_terminal([*MAP, str(run.pid)], 80, job.env)
-    assert max(map(len, lines[1:])) <= 80, lines
-
-
 def test_many_tasks_are_summed_up_by_program(job, started, observed):
     run = started("-n", "12", observed, ":", "-n", "2", "sh", "-c", "echo ready; read x; :", count=14)
     lines = job.run([*MAP, str(run.pid)]).out.splitlines()
@@ -180,15 +174,6 @@ def test_sort_of_all_puts_the_largest_mapping_first(job, started, observed):
     run = started(observed, "map", "96")
     lines = job.run([*MAP, "--all", "--sort", "memory", str(run.pid)]).out.splitlines()
     assert lines[2].split()[3:5] == ["96M", "96M"], lines[:4]
-
-
-def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
-    run = started(observed)
-    watch = job.start([*MAP, "--watch=0.1", str(run.pid)])
-    watch.wait_for("space of pid", 3)
-    run.process.stdin.close()
-    watch.finish().expect(says="has ended")
-
 
 
 def picture(job, pid, path):
@@ -250,11 +235,6 @@ def test_picture_of_several_spaces_asks_which(job, started, observed, tmp_path):
     job.run([*MAP, "--svg", str(tmp_path / "map.svg")]).expect(1, says="give its name or a pid")
 
 
-def test_unknown_space_is_an_error(job):
-    result = job.run([*MAP, "--json", "no-such-space"])
-    assert result.code == 1 and "no-such-space" in result.err and result.out.split() == ["[]"], str(result)
-
-
 def test_users_see_their_own_space(job, started, somebody):
     run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
     space = look(job, run.pid, preexec_fn=somebody)
@@ -299,48 +279,6 @@ def test_kernel_without_smaps_leaves_sizes(job, started, tool, observed, tmp_pat
     assert {row["resident"] for row in rows} == {None} and all(row["size"] > 0 for row in rows)
     result = job.run([*command, "--svg", str(tmp_path / "map.svg"), str(run.pid)])
     assert result.code == 0 and "mapped bytes" in (tmp_path / "map.svg").read_text(), str(result)
-
-
-LOOKS = 10
-
-
-@pytest.fixture
-def churn(job, tmp_path):
-    """Repeats a command until the test ends; each time it must end well."""
-    (tmp_path / "go-on").touch()
-    started = []
-
-    def start(command):
-        script = f"while [ -e {tmp_path}/go-on ]; do {command} || exit 1; done"
-        started.append(job.start(["sh", "-c", script], timeout=60))
-    yield start
-    (tmp_path / "go-on").unlink()
-    for command in started:
-        assert command.finish().code == 0
-
-
-def test_spaces_that_come_and_go_do_no_harm(job, churn):
-    churn(f"{ONESPACE} run -n 4 true")
-    for _ in range(LOOKS):
-        result = job.run([*MAP, "--json", "--all"])
-        assert result.code in (0, 1) and (result.code == 0 or "has ended meanwhile" in result.err), str(result)
-
-
-def test_tasks_that_come_and_go_do_no_harm(job, started, churn, observed):
-    """The space stays: every look must succeed."""
-    started(observed, command=[*RUN, "--space", "churn"])
-    churn(f"{ONESPACE} run --space churn true")
-    host, = job.hosts()
-    for _ in range(LOOKS):
-        look(job, host.pid, "--all")
-
-
-def test_registry_of_garbage_does_no_harm(job, started, guests):
-    false = started("garbage", command=[guests("false_registry")])
-    for arguments in (["--json"], ["--all"], []):
-        job.run([*MAP, *arguments]).expect(err="")
-    assert false.process.poll() is None
-
 
 
 def keys(value):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from jobs import ONESPACE, RUN
-from observe import PROCESS_VM_READV, PS, as_json, forbid, in_terminal, interposed
+from observe import PROCESS_VM_READV, PS, as_json, forbid, in_terminal, interposed, tasks_of
 
 MIB = 1 << 20
 
@@ -20,10 +20,6 @@ def look(job, pid, **options):
     spaces = as_json(result)
     assert len(spaces) == 1, str(result)
     return spaces[0]
-
-
-def tasks_of(space):
-    return [task for task in space["tasks"] if task["id"] != 0]
 
 
 def test_space_has_a_root_and_its_tasks(job, started, observed):
@@ -51,15 +47,6 @@ def test_task_is_found_by_its_pid(job, started, observed):
     run = started(observed)
     task, = tasks_of(look(job, run.pid))
     assert look(job, task["pid"])["root_pid"] == run.pid
-
-
-def test_unknown_space_is_an_error(job):
-    job.run([*PS, "no-such-space"]).expect(1, out="", says="no-such-space")
-
-
-def test_unknown_space_is_an_error_with_json(job):
-    result = job.run([*PS, "--json", "no-such-space"])
-    assert result.code == 1 and "no-such-space" in result.err and result.out.split() == ["[]"], str(result)
 
 
 def test_time_goes_on(job, started, observed):
@@ -214,13 +201,6 @@ def test_space_is_found_by_its_name(job, started, guests):
     assert f"space job-7 of pid {false.pid}," in job.run([*PS, str(false.pid)]).out
 
 
-def test_registry_of_garbage_does_no_harm(job, started, guests):
-    false = started("garbage", command=[guests("false_registry")])
-    for arguments in (["--json"], []):
-        job.run([*PS, *arguments]).expect(err="")
-    assert false.process.poll() is None
-
-
 def test_process_that_does_not_map_the_registry_is_no_task_of_it(job, started, guests):
     """Else a user could have root's commands act on the processes of others."""
     other = started("sh", "-c", "echo ready; read x")
@@ -304,17 +284,6 @@ def test_root_reads_the_space_of_a_user_as_that_user(job, started, somebody, too
     assert readers == {(reader, True)}, lines
 
 
-def test_spaces_that_come_and_go_do_no_harm(job, tmp_path):
-    end = tmp_path / "end"
-    churn = job.start(["sh", "-c", f"while [ ! -e {end} ]; do {ONESPACE} run -n 4 true || exit; done"], timeout=120)
-    for _ in range(20):
-        result = job.run([*PS, "--json"]).expect()
-        as_json(result)
-    assert churn.process.poll() is None, churn.finish()
-    end.touch()
-    assert churn.finish().code == 0
-
-
 # ---- Many tasks ----
 
 
@@ -375,17 +344,6 @@ def test_private_memory_leaves_out_what_others_map(job, started, observed, tool)
 # ---- Memory that is short ----
 
 
-@pytest.fixture
-def machine(guests, tmp_path):
-    """An environment in which those files have those contents."""
-    def fake(files):
-        for path, text in files.items():
-            (tmp_path / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path[1:]).write_text(text)
-        return interposed(guests, FAKE_ROOT=str(tmp_path))
-    return fake
-
-
 PLENTY = "MemTotal: 1048576000 kB\nMemAvailable: 1048575000 kB\n"
 V2 = ("0::/job/step\n", "/sys/fs/cgroup/job", "memory.max", "memory.current", "inactive_file")
 V1 = ("4:memory:/job\n", "/sys/fs/cgroup/memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -419,15 +377,6 @@ def test_full_machine_is_reported(job, started, observed, machine):
 
 
 # ---- Again and again ----
-
-
-def test_watch_goes_on_until_the_space_has_ended(job, started, observed):
-    run = started(observed)
-    watch = job.start([*PS, "--watch=0.1", str(run.pid)])
-    watch.wait_for("space of pid", 3)
-    run.process.stdin.close()
-    result = watch.finish().expect(says="the space has ended")
-    assert result.out.count(f"space of pid {run.pid}") >= 3, str(result)
 
 
 def test_watch_keeps_to_the_terminal(job, started, observed):
