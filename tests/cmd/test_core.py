@@ -10,9 +10,9 @@ import struct
 import subprocess
 import time
 
-import observe
 import pytest
 
+import observe
 from jobs import ONESPACE, RUN
 from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, as_json, line_of
 

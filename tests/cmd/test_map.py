@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from jobs import ONESPACE, ROOT, RUN
+from jobs import ONESPACE, ROOT
 from observe import as_json, interposed
 
 MAP = [ONESPACE, "map"]
