@@ -445,3 +445,8 @@ def test_ranks_count_a_pids_cgroup(doctor, machine):
                    "/sys/fs/cgroup/job/pids.current": "60\n"})
     assert of_ranks(doctor, 64, env=env)["processes"]["status"] == "wrong"
     assert "40 there" in of_ranks(doctor, 8, env=env)["processes"]["finding"]
+
+
+@pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
+def test_no_number_of_ranks_is_refused(job, ranks):
+    job.run([*DOCTOR, f"--ranks={ranks}"]).expect(2, says="not a number of ranks")

@@ -62,7 +62,6 @@ WRONG = [
     *(("core", words, "") for words in ("", "1 2", "x", "-1", "--no-such-option 1", "--from core",
                                         "--from core -o x 1")),
     *(("doctor", words, "") for words in ("--no-such-option", "something")),
-    *(("doctor", f"--ranks={ranks}", "not a number of ranks") for ranks in ("0", "-1", "x", "12x", "99999999")),
     *(("ps", words, "") for words in ("--no-such-option", "1 2")), ("ps", "--watch=0", "give seconds"),
     ("ps", "--sort name", "--sort name: give memory or time"), ("ps", "--watch=soon", "--watch=soon: give seconds"),
     ("ps", "--watch --json", "does not go with --json"),
