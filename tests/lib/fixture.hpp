@@ -238,8 +238,9 @@ inline Spawned spawn_task(const Words &words, const std::function<void(Attr &)> 
 
 inline void as_thread(Attr &attr)
 {
-    attr.flags = ONESPACE_SPAWN_THREAD;
-    attr.fd_count = 0; // threads share descriptors
+    attr.flags |= ONESPACE_SPAWN_THREAD;
+    attr.fds = nullptr; // threads share descriptors
+    attr.fd_count = 0;
 }
 
 // A task with pipes at its standard input and output. One that the test has not waited for is
