@@ -40,10 +40,9 @@ Scene of_signals(const std::string &name, const std::string &part, int status = 
 
 TEST_P(scene, is_the_same_as_a_process)
 {
-    const Scene &scene = GetParam();
-    Outcome process = expect_same(scene.words);
-    EXPECT_NE(process.output.find(scene.part), std::string::npos) << process.output;
-    EXPECT_EQ(process.status, scene.status);
+    Outcome process = expect_same(GetParam().words);
+    EXPECT_NE(process.output.find(GetParam().part), std::string::npos) << process.output;
+    EXPECT_EQ(process.status, GetParam().status);
 }
 
 INSTANTIATE_TEST_SUITE_P(
