@@ -16,14 +16,13 @@ const struct command commands[] = {
     {"mpiexec", command_mpiexec, "start MPI ranks as tasks, by the launcher of their MPI",
      mpiexec_help},
     {"ps", command_ps, "list spaces and their tasks", ps_help},
-    {"map", command_map, "show what lies where in a space's memory, as a table or a picture",
-     map_help},
-    {"check", command_check, "say whether programs can be tasks, and if not why", check_help},
-    {"doctor", command_doctor, "look at this machine and say what to fix", doctor_help},
+    {"map", command_map, "show a space's memory by owner and kind, as table or picture", map_help},
+    {"check", command_check, "say whether programs can be tasks, and if not, why", check_help},
+    {"doctor", command_doctor, "check this machine and print fixes", doctor_help},
     {"gdb", command_gdb, "attach gdb to all members of a space", gdb_help},
     {"core", command_core, "write a core of one task, for a debugger", core_help},
     {"bench", command_bench, "measure what your MPI gains here", bench_help},
-    {"report", command_report, "make a page of what benchmarks have measured", report_help},
+    {"report", command_report, "make a page of benchmark results", report_help},
     {"windows", command_windows, "list, check and repair the versions of windows on storage",
      windows_help},
     {"insitu", command_insitu, "watch the steps of a channel, or write them to files", insitu_help},
@@ -38,7 +37,7 @@ static void print_usage(FILE *out)
     for (const struct command *command = commands; command->name; command++)
         if (command->purpose)
             fprintf(out, "  %-10s %s\n", command->name, command->purpose);
-    fprintf(out, "\n`onespace help COMMAND` says more; `onespace --version` says which this is.\n");
+    fprintf(out, "\nSee `onespace help COMMAND`. `onespace --version` prints the version.\n");
 }
 
 int command_host(int argc, char **argv)

@@ -24,31 +24,6 @@ struct state {
     MPI_Datatype *types;
 };
 
-static void barrier(const struct state *state, int root)
-{
-    (void)state, (void)root;
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-static void bcast(const struct state *state, int root)
-{
-    MPI_Bcast(state->rank == root ? state->sendbuf : state->recvbuf, state->bytes, MPI_BYTE, root,
-              MPI_COMM_WORLD);
-}
-
-static void reduce(const struct state *state, int root)
-{
-    MPI_Reduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, root,
-               MPI_COMM_WORLD);
-}
-
-static void allreduce(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Allreduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM,
-                  MPI_COMM_WORLD);
-}
-
 static MPI_Op add; /* a function of the program */
 
 static void add_doubles(void *in, void *inout, int *count, MPI_Datatype *type)
@@ -60,151 +35,137 @@ static void add_doubles(void *in, void *inout, int *count, MPI_Datatype *type)
         to[i] += from[i];
 }
 
-static void allreduce_own(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Allreduce(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, add, MPI_COMM_WORLD);
-}
-
-/* Pairs with gaps: an item is two doubles wide. */
-static void allreduce_maxloc(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Allreduce(state->sendbuf, state->recvbuf, (state->count + 1) / 2, MPI_DOUBLE_INT,
-                  MPI_MAXLOC, MPI_COMM_WORLD);
-}
-
-static void reduce_scatter(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Reduce_scatter_block(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM,
-                             MPI_COMM_WORLD);
-}
-
-static void reduce_scatter_uneven(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Reduce_scatter(state->sendbuf, state->recvbuf, state->uneven, MPI_DOUBLE, MPI_SUM,
-                       MPI_COMM_WORLD);
-}
-
-static void scan(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Scan(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void exscan(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Exscan(state->sendbuf, state->recvbuf, state->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void gather(const struct state *state, int root)
-{
-    MPI_Gather(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE, root,
-               MPI_COMM_WORLD);
-}
-
-static void gatherv(const struct state *state, int root)
-{
-    MPI_Gatherv(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->counts,
-                state->displs, MPI_BYTE, root, MPI_COMM_WORLD);
-}
-
-static void scatter(const struct state *state, int root)
-{
-    MPI_Scatter(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
-                root, MPI_COMM_WORLD);
-}
-
-static void scatterv(const struct state *state, int root)
-{
-    MPI_Scatterv(state->sendbuf, state->counts, state->displs, MPI_BYTE, state->recvbuf,
-                 state->bytes, MPI_BYTE, root, MPI_COMM_WORLD);
-}
-
-static void allgather(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Allgather(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
-                  MPI_COMM_WORLD);
-}
-
-static void allgatherv(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Allgatherv(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->counts,
-                   state->displs, MPI_BYTE, MPI_COMM_WORLD);
-}
-
-static void alltoall(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Alltoall(state->sendbuf, state->bytes, MPI_BYTE, state->recvbuf, state->bytes, MPI_BYTE,
-                 MPI_COMM_WORLD);
-}
-
-static void alltoallv(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Alltoallv(state->sendbuf, state->counts, state->displs, MPI_BYTE, state->recvbuf,
-                  state->counts, state->displs, MPI_BYTE, MPI_COMM_WORLD);
-}
-
-static void alltoallw(const struct state *state, int root)
-{
-    (void)root;
-    MPI_Alltoallw(state->sendbuf, state->counts, state->displs, state->types, state->recvbuf,
-                  state->counts, state->displs, state->types, MPI_COMM_WORLD);
-}
-
-static void dup_free(const struct state *state, int root)
-{
-    MPI_Comm made;
-    (void)state, (void)root;
-    MPI_Comm_dup(MPI_COMM_WORLD, &made);
-    MPI_Comm_free(&made);
-}
-
-static void dup_barrier_free(const struct state *state, int root)
-{
-    MPI_Comm made;
-    (void)state, (void)root;
-    MPI_Comm_dup(MPI_COMM_WORLD, &made);
-    MPI_Barrier(made);
-    MPI_Comm_free(&made);
-}
+enum call {
+    BARRIER,
+    DUP_FREE,
+    DUP_BARRIER_FREE,
+    BCAST,
+    REDUCE,
+    ALLREDUCE,
+    ALLREDUCE_OWN,
+    ALLREDUCE_MAXLOC,
+    REDUCE_SCATTER,
+    REDUCE_SCATTER_UNEVEN,
+    SCAN,
+    EXSCAN,
+    GATHER,
+    GATHERV,
+    SCATTER,
+    SCATTERV,
+    ALLGATHER,
+    ALLGATHERV,
+    ALLTOALL,
+    ALLTOALLV,
+    ALLTOALLW,
+    CALLS
+};
 
 static const struct operation {
     const char *name;
-    void (*call)(const struct state *state, int root);
     int sends_to_each; /* `bytes` for each rank */
     int has_no_size;
-} operations[] = {
-    {"barrier", barrier, 0, 1},
-    {"dup_free", dup_free, 0, 1},
-    {"dup_barrier_free", dup_barrier_free, 0, 1},
-    {"bcast", bcast, 0, 0},
-    {"reduce", reduce, 0, 0},
-    {"allreduce", allreduce, 0, 0},
-    {"allreduce_own", allreduce_own, 0, 0},
-    {"allreduce_maxloc", allreduce_maxloc, 0, 0},
-    {"reduce_scatter", reduce_scatter, 1, 0},
-    {"reduce_scatter_uneven", reduce_scatter_uneven, 1, 0},
-    {"scan", scan, 0, 0},
-    {"exscan", exscan, 0, 0},
-    {"gather", gather, 0, 0},
-    {"gatherv", gatherv, 0, 0},
-    {"scatter", scatter, 1, 0},
-    {"scatterv", scatterv, 1, 0},
-    {"allgather", allgather, 0, 0},
-    {"allgatherv", allgatherv, 0, 0},
-    {"alltoall", alltoall, 1, 0},
-    {"alltoallv", alltoallv, 1, 0},
-    {"alltoallw", alltoallw, 1, 0},
+} operations[CALLS] = {
+    [BARRIER] = {"barrier", 0, 1},
+    [DUP_FREE] = {"dup_free", 0, 1},
+    [DUP_BARRIER_FREE] = {"dup_barrier_free", 0, 1},
+    [BCAST] = {"bcast", 0, 0},
+    [REDUCE] = {"reduce", 0, 0},
+    [ALLREDUCE] = {"allreduce", 0, 0},
+    [ALLREDUCE_OWN] = {"allreduce_own", 0, 0},
+    [ALLREDUCE_MAXLOC] = {"allreduce_maxloc", 0, 0},
+    [REDUCE_SCATTER] = {"reduce_scatter", 1, 0},
+    [REDUCE_SCATTER_UNEVEN] = {"reduce_scatter_uneven", 1, 0},
+    [SCAN] = {"scan", 0, 0},
+    [EXSCAN] = {"exscan", 0, 0},
+    [GATHER] = {"gather", 0, 0},
+    [GATHERV] = {"gatherv", 0, 0},
+    [SCATTER] = {"scatter", 1, 0},
+    [SCATTERV] = {"scatterv", 1, 0},
+    [ALLGATHER] = {"allgather", 0, 0},
+    [ALLGATHERV] = {"allgatherv", 0, 0},
+    [ALLTOALL] = {"alltoall", 1, 0},
+    [ALLTOALLV] = {"alltoallv", 1, 0},
+    [ALLTOALLW] = {"alltoallw", 1, 0},
 };
-enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+static void call_once(enum call which, const struct state *s, int root)
+{
+    const MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Comm copy;
+    switch (which) {
+    case BARRIER:
+        MPI_Barrier(world);
+        break;
+    case DUP_FREE:
+    case DUP_BARRIER_FREE:
+        MPI_Comm_dup(world, &copy);
+        if (which == DUP_BARRIER_FREE)
+            MPI_Barrier(copy);
+        MPI_Comm_free(&copy);
+        break;
+    case BCAST:
+        MPI_Bcast(s->rank == root ? s->sendbuf : s->recvbuf, s->bytes, MPI_BYTE, root, world);
+        break;
+    case REDUCE:
+        MPI_Reduce(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, root, world);
+        break;
+    case ALLREDUCE:
+    case ALLREDUCE_OWN:
+        MPI_Allreduce(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE,
+                      which == ALLREDUCE ? MPI_SUM : add, world);
+        break;
+    case ALLREDUCE_MAXLOC: /* pairs with gaps: an item is two doubles wide */
+        MPI_Allreduce(s->sendbuf, s->recvbuf, (s->count + 1) / 2, MPI_DOUBLE_INT, MPI_MAXLOC,
+                      world);
+        break;
+    case REDUCE_SCATTER:
+        MPI_Reduce_scatter_block(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, world);
+        break;
+    case REDUCE_SCATTER_UNEVEN:
+        MPI_Reduce_scatter(s->sendbuf, s->recvbuf, s->uneven, MPI_DOUBLE, MPI_SUM, world);
+        break;
+    case SCAN:
+        MPI_Scan(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, world);
+        break;
+    case EXSCAN:
+        MPI_Exscan(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, world);
+        break;
+    case GATHER:
+        MPI_Gather(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, root, world);
+        break;
+    case GATHERV:
+        MPI_Gatherv(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->counts, s->displs, MPI_BYTE,
+                    root, world);
+        break;
+    case SCATTER:
+        MPI_Scatter(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, root, world);
+        break;
+    case SCATTERV:
+        MPI_Scatterv(s->sendbuf, s->counts, s->displs, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE,
+                     root, world);
+        break;
+    case ALLGATHER:
+        MPI_Allgather(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, world);
+        break;
+    case ALLGATHERV:
+        MPI_Allgatherv(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->counts, s->displs, MPI_BYTE,
+                       world);
+        break;
+    case ALLTOALL:
+        MPI_Alltoall(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, world);
+        break;
+    case ALLTOALLV:
+        MPI_Alltoallv(s->sendbuf, s->counts, s->displs, MPI_BYTE, s->recvbuf, s->counts, s->displs,
+                      MPI_BYTE, world);
+        break;
+    case ALLTOALLW:
+        MPI_Alltoallw(s->sendbuf, s->counts, s->displs, s->types, s->recvbuf, s->counts, s->displs,
+                      s->types, world);
+        break;
+    case CALLS:
+        break;
+    }
+}
 
 static double cpu_seconds(void)
 {
@@ -222,27 +183,27 @@ static void read_result(const struct state *state)
         (void)recvbuf[at];
 }
 
-static void repeat(const struct operation *operation, const struct state *state, long count)
+static void repeat(enum call which, const struct state *state, long count)
 {
-    size_t given = (size_t)state->bytes * (size_t)(operation->sends_to_each ? state->ranks : 1);
+    size_t given =
+        (size_t)state->bytes * (size_t)(operations[which].sends_to_each ? state->ranks : 1);
     for (long i = 0; i < count; i++) {
         if (options.fresh)
             memset(state->sendbuf, (int)(i & 1), given); /* as doubles 0 or tiny: never NaN */
-        operation->call(state, (int)(i % state->ranks));
+        call_once(which, state, (int)(i % state->ranks));
         if (options.fresh)
             read_result(state);
     }
 }
 
-static double run_batch(const struct operation *operation, const struct state *state, long count,
-                        double *cpu)
+static double run_batch(enum call which, const struct state *state, long count, double *cpu)
 {
     double mine[2], slowest, together;
-    repeat(operation, state, WARM_UP);
+    repeat(which, state, WARM_UP);
     MPI_Barrier(MPI_COMM_WORLD);
     mine[1] = cpu_seconds();
     mine[0] = MPI_Wtime();
-    repeat(operation, state, count);
+    repeat(which, state, count);
     mine[0] = (MPI_Wtime() - mine[0]) / (double)count;
     mine[1] = (cpu_seconds() - mine[1]) / (double)count;
     MPI_Allreduce(&mine[0], &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -251,8 +212,9 @@ static double run_batch(const struct operation *operation, const struct state *s
     return slowest;
 }
 
-static void measure(const struct operation *operation, struct state *state, int bytes)
+static void measure(enum call which, struct state *state, int bytes)
 {
+    const char *name = operations[which].name;
     double cpu;
     long count = 8;
     state->bytes = bytes;
@@ -265,16 +227,15 @@ static void measure(const struct operation *operation, struct state *state, int 
             is_paired ? state->count + (i % 2 ? -1 : 1) * (state->count / 2) : state->count;
     }
     for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
-        double seconds = run_batch(operation, state, count, &cpu);
+        double seconds = run_batch(which, state, count, &cpu);
         double target = attempt == 0 ? options.batch_seconds / 10 : options.batch_seconds;
         count = seconds > 0 ? (long)(target / seconds) : CALLS_MAX;
         count = count < state->ranks ? state->ranks : count > CALLS_MAX ? CALLS_MAX : count;
     }
     for (int batch = 0; batch < options.batches; batch++) {
-        double seconds = run_batch(operation, state, count, &cpu);
+        double seconds = run_batch(which, state, count, &cpu);
         if (state->rank == 0)
-            printf("%s/time %d %.9e\n%s/cpu %d %.9e\n", operation->name, bytes, seconds,
-                   operation->name, bytes, cpu);
+            printf("%s/time %d %.9e\n%s/cpu %d %.9e\n", name, bytes, seconds, name, bytes, cpu);
     }
     if (state->rank == 0)
         fflush(stdout);
@@ -312,11 +273,11 @@ int main(int argc, char **argv)
     state.types = bench_allocate_pages((size_t)state.ranks * sizeof(MPI_Datatype));
     for (int i = 0; i < state.ranks; i++)
         state.types[i] = MPI_BYTE;
-    for (int which = 0; which < OPERATIONS; which++)
+    for (int which = 0; which < CALLS; which++)
         for (int i = optind; i < argc && bench_list_has(options.operations, operations[which].name);
              i++)
             if (i == optind || !operations[which].has_no_size)
-                measure(&operations[which], &state, atoi(argv[i]));
+                measure((enum call)which, &state, atoi(argv[i]));
     free(state.sendbuf);
     free(state.recvbuf);
     free(state.counts);

@@ -1,6 +1,6 @@
 // bench/ghost/ghost.cpp: the ghost update of onespace/sync beside MPI's own ways.
 //
-// usage: mpiexec ... ghost [-b BATCHES] [-t MILLISECONDS] [-v VARIANT,VARIANT...] LISTS...
+// usage: mpiexec ... ghost [-b BATCHES] [-t MILLISECONDS] [-o VARIANT,VARIANT...] LISTS...
 // LISTS are files of meshes.py for as many ranks. Variants (all by default):
 //   isend persistent neighbor          flat MPI
 //   fence fence-tuned pscw pscw-tuned lock lock-tuned     shared windows, see windows.hpp
@@ -27,9 +27,8 @@
 namespace os = onespace::sync;
 
 static constexpr int calls_max = 20000; // of a batch
-static int rank, ranks, batches = 10;
-static double batch_seconds = 0.002;
-static const char *chosen; // names, comma-separated; nullptr: all
+static int rank, ranks;
+static bench_options options = {nullptr, 10, 0, 0.002}; // operations: of variants; nullptr: all
 
 struct variant {
     const char *name;
@@ -93,7 +92,7 @@ static int calls_per_batch(const variant &tested, setting &in)
     }
     if (seconds < 1e-3)
         seconds = slowest(time_of(tested, 10, in));
-    return std::clamp(int(batch_seconds / seconds), 2, calls_max);
+    return std::clamp(int(options.batch_seconds / seconds), 2, calls_max);
 }
 
 static void interleave(setting &in, const std::vector<variant> &variants)
@@ -101,7 +100,7 @@ static void interleave(setting &in, const std::vector<variant> &variants)
     std::vector<int> counts;
     for (const auto &tested : variants)
         counts.push_back(calls_per_batch(tested, in));
-    for (int batch = 0; batch < batches; batch++)
+    for (int batch = 0; batch < options.batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++) {
             double idle = slowest(time_of(variants[i], counts[i], in, false));
             double seconds = slowest(time_of(variants[i], counts[i], in)) - idle;
@@ -147,21 +146,14 @@ class variants
   private:
     static bool is_chosen(const char *name)
     {
-        return !chosen || bench_list_has(chosen, name);
+        return !options.operations || bench_list_has(options.operations, name);
     }
     template <class Exchange, class... Arguments> void add(const char *name, Arguments &&...with)
     {
         if (!is_chosen(name))
             return;
         auto made = std::make_shared<Exchange>(std::forward<Arguments>(with)...);
-        variant tested{name,
-                       [made] {
-                           if constexpr (std::is_same_v<Exchange, persistent>)
-                               made->begin(), made->end();
-                           else
-                               made->update();
-                       },
-                       {}};
+        variant tested{name, [made] { made->update(); }, {}};
         if constexpr (std::is_same_v<Exchange, only_copies>) {
             tested.prepare = [made] { made->prepare(); };
             tested.checked = false;
@@ -206,26 +198,16 @@ static void measure(const char *path, const os::cluster &cluster)
     MPI_Comm_free(&in.on.ranks);
 }
 
-static bool parse(int argc, char **argv)
-{
-    for (int option; (option = getopt(argc, argv, "b:t:v:")) != -1;) {
-        if (option == 'b')
-            batches = atoi(optarg);
-        else if (option == 't')
-            batch_seconds = atof(optarg) / 1000;
-        else if (option == 'v')
-            chosen = optarg;
-        else
-            return false;
-    }
-    return optind < argc;
-}
-
 static int run(int argc, char **argv)
 {
-    if (!parse(argc, argv)) {
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    bool good = true;
+    for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;)
+        good &= bench_option(&options, option, optarg) != 0;
+    if (!good || optind == argc) {
         if (rank == 0)
-            fprintf(stderr, "usage: ghost [-b BATCHES] [-t MILLISECONDS] [-v VARIANTS] LISTS...\n");
+            fprintf(stderr, "usage: ghost [-b BATCHES] [-t MILLISECONDS] [-o VARIANTS] LISTS...\n");
         return 2;
     }
     os::cluster cluster(MPI_COMM_WORLD);
@@ -244,14 +226,5 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    setvbuf(stdout, nullptr, _IOLBF, 4096);
-    int status = run(argc, argv);
-    if (rank == 0 && status == 0)
-        puts("done");
-    MPI_Barrier(MPI_COMM_WORLD); // no rank leaves while others still need its progress
-    MPI_Finalize();
-    return status;
+    return bench_run_job(argc, argv, run);
 }

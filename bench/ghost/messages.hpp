@@ -90,6 +90,11 @@ class persistent : public messages
         for (auto &request : requests_)
             MPI_Request_free(&request);
     }
+    void update()
+    {
+        begin();
+        end();
+    }
     void begin()
     {
         auto half = static_cast<int>(outgoing_.size());

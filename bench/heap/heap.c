@@ -1,32 +1,32 @@
 /* bench/heap/heap.c: loops that allocate, run by several partners at the same time.
  *
- * usage: heap NUMBER PARTNERS BARRIER_FILE SCALE
+ * usage: heap tasks|processes PARTNERS SCALE
  *
- * Each partner is a process or a task of its own; a barrier in BARRIER_FILE precedes each loop, so
- * that all run the same one at once. Prints "LOOP NUMBER SECONDS FAULTS" for each loop, then
- * "resident NUMBER BYTES": the growth of this address space's resident memory after everything was
- * freed.
- * SCALE shortens the loops: 1 is the full length, 10 a tenth. Plain libc calls only: the same
- * binary runs as a process and as a task. */
-#include <fcntl.h>
-#include <pthread.h>
+ * A barrier precedes each loop, so that all partners run the same one at once. Prints for each loop
+ * "seconds INDEX SECONDS" of the slowest partner and "faults INDEX COUNT", the most page faults of
+ * a partner; then "resident 0 BYTES": the growth of all partners' resident memory after everything
+ * was freed. SCALE shortens the loops: 1 is the full length, 10 a tenth. */
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include "../lib/workers.h"
 #include "../lib/bench.h"
 
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
-enum { PAGE = 4096, SLOTS = 1024 };
+enum { PAGE = 4096, SLOTS = 1024, LOOPS = 5 };
 
-struct shared_barrier {
-    _Atomic int ready; /* set by partner 0 after pthread_barrier_init */
-    pthread_barrier_t barrier;
+struct block {
+    struct workers workers;
+    int scale;
+    /* Each partner writes its own. */
+    struct {
+        double seconds[LOOPS];
+        long faults[LOOPS], resident;
+    } partners[WORKERS_MAX];
 };
 
-static struct shared_barrier *shared;
 static int scale = 1;
 static uint64_t random_state = 88172645463325252u;
 
@@ -129,21 +129,13 @@ static void fill_and_free(void)
         free(blocks[i]);
 }
 
-static const struct loop {
-    const char *name;
-    void (*run)(void);
-} loops[] = {{"small", small}, {"mixed", mixed}, {"large", large}, {"grow", grow}, {"mmap", map}};
+static void (*const loops[LOOPS])(void) = {small, mixed, large, grow, map};
 
 /* Counted for this partner, task or process. */
 static long page_faults(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : 0;
-}
-
-static void wait_for_all(void)
-{
-    pthread_barrier_wait(&shared->barrier);
 }
 
 /* The resident bytes of the address space, which is that of all partners if they are tasks. */
@@ -158,51 +150,61 @@ static long resident(void)
     return pages * PAGE;
 }
 
-static int open_barrier(const char *path, int number, int partners)
+void worker_run(int number, struct workers *workers)
 {
-    int fd = open(path, O_RDWR);
-    if (fd < 0)
-        return -1;
-    shared = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (shared == MAP_FAILED)
-        return -1;
-    if (number == 0) {
-        pthread_barrierattr_t attributes;
-        pthread_barrierattr_init(&attributes);
-        pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-        pthread_barrier_init(&shared->barrier, &attributes, (unsigned)partners);
-        shared->ready = 1;
+    struct block *block = (struct block *)workers;
+    worker_bind(number);
+    scale = block->scale;
+    workers_barrier(workers); /* all are started */
+    long before = resident();
+    for (int i = 0; i < LOOPS; i++) {
+        workers_barrier(workers);
+        long faults = page_faults();
+        double start = seconds_now();
+        loops[i]();
+        block->partners[number].seconds[i] = seconds_now() - start;
+        block->partners[number].faults[i] = page_faults() - faults;
     }
-    while (!shared->ready)
-        usleep(1000);
-    return 0;
+    workers_barrier(workers);
+    fill_and_free();
+    workers_barrier(workers); /* before a partner exits */
+    block->partners[number].resident = resident() - before;
+    workers_barrier(workers);
+}
+
+static void print(const struct block *block)
+{
+    long resident = 0;
+    for (int loop = 0; loop < LOOPS; loop++) {
+        double seconds = 0;
+        long faults = 0;
+        for (int i = 0; i < block->workers.count; i++) {
+            double own = block->partners[i].seconds[loop];
+            seconds = own > seconds ? own : seconds;
+            faults =
+                block->partners[i].faults[loop] > faults ? block->partners[i].faults[loop] : faults;
+        }
+        bench_print("seconds", loop, seconds);
+        bench_print("faults", loop, (double)faults);
+    }
+    /* Each task has seen the whole space. */
+    for (int i = 0; i < (block->workers.kind == WORKER_TASKS ? 1 : block->workers.count); i++)
+        resident += block->partners[i].resident;
+    bench_print("resident", 0, resident > 0 ? (double)resident : 0);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        return fprintf(stderr, "usage: heap NUMBER PARTNERS BARRIER_FILE SCALE\n"), 2;
-    int number = atoi(argv[1]);
-    scale = atoi(argv[4]) > 0 ? atoi(argv[4]) : 1;
-    if (open_barrier(argv[3], number, atoi(argv[2])) != 0)
-        return perror("heap: the barrier file"), 1;
-
-    wait_for_all(); /* all are started */
-    long before = resident();
-    for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
-        wait_for_all();
-        long faults = page_faults();
-        double start = seconds_now();
-        loops[i].run();
-        double seconds = seconds_now() - start;
-        printf("%s %d %.9e %ld\n", loops[i].name, number, seconds, page_faults() - faults);
-    }
-    wait_for_all();
-    fill_and_free();
-    wait_for_all(); /* before a partner exits */
-    printf("resident %d %ld\n", number, resident() - before);
-    fflush(stdout);
-    wait_for_all();
+    workers_enter(argc, argv);
+    enum worker_kind kind = argc == 4 ? worker_kind_by_name(argv[1]) : WORKER_KINDS;
+    if (kind == WORKER_KINDS || kind == WORKER_THREADS || atoi(argv[3]) < 1)
+        return fprintf(stderr, "usage: heap tasks|processes PARTNERS SCALE\n"), 2;
+    struct block *block = workers_allocate(sizeof(*block));
+    block->scale = atoi(argv[3]);
+    workers_start(kind, atoi(argv[2]), &block->workers);
+    for (int i = 0; i < 1 + LOOPS + 3; i++) /* the workers' barriers */
+        workers_barrier(&block->workers);
+    workers_join();
+    print(block);
     return 0;
 }

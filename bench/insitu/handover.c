@@ -1,7 +1,7 @@
 /* bench/insitu/handover.c: the time from when a producer's array is ready until a consumer reads
  * it. Two tasks, each on a CPU of its own, which spin.
  *
- *   handover wait|copy BYTES STEPS
+ *   handover BYTES STEPS
  *
  * Each step: the producer writes the time into the first element of an array from malloc, puts and
  * publishes it; the consumer reads the element and compares. Prints "handover BYTES SECONDS" for
@@ -60,7 +60,7 @@ static int consume(size_t bytes, const void *original, int steps)
     return onespace_insitu_close(channel, 0);
 }
 
-static int produce(int policy, size_t bytes, int steps, uint64_t *values)
+static int produce(size_t bytes, int steps, uint64_t *values)
 {
     struct onespace_insitu *channel;
     struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
@@ -70,7 +70,7 @@ static int produce(int policy, size_t bytes, int steps, uint64_t *values)
                                           .type = ONESPACE_INSITU_UINT64,
                                           .dimensions = 1,
                                           .shape = {bytes / sizeof(*values)}};
-    options.policy = policy;
+    options.policy = ONESPACE_INSITU_WAIT;
     options.consumers = 1;
     int result = onespace_insitu_create(channel_name, &options, &channel);
     if (result < 0)
@@ -94,7 +94,7 @@ static int produce(int policy, size_t bytes, int steps, uint64_t *values)
 static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus)
 {
     char address[32];
-    char *words[] = {argv[0], "consume", argv[2], argv[3], address, NULL};
+    char *words[] = {argv[0], argv[1], argv[2], address, NULL};
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     attr.cpus = cpus;
     attr.cpus_size = sizeof(*cpus);
@@ -105,14 +105,12 @@ static int start_consumer(char **argv, const void *values, const cpu_set_t *cpus
 int main(int argc, char **argv)
 {
     cpu_set_t consumer_cpus;
-    if (argc < 4) {
-        fprintf(stderr, "usage: handover wait|copy BYTES STEPS\n");
-        return 2;
-    }
-    size_t bytes = strtoull(argv[2], NULL, 10);
-    int steps = atoi(argv[3]);
-    if (strcmp(argv[1], "consume") == 0)
-        return consume(bytes, (void *)strtoull(argv[4], NULL, 16), steps);
+    if (argc < 3)
+        bench_fail("usage: handover BYTES STEPS", NULL);
+    size_t bytes = strtoull(argv[1], NULL, 10);
+    int steps = atoi(argv[2]);
+    if (argc > 3) /* the producer's address */
+        return consume(bytes, (void *)strtoull(argv[3], NULL, 16), steps);
     if (bench_cpu_count() < 2)
         bench_fail("two CPUs are needed", NULL);
     CPU_ZERO(&consumer_cpus);
@@ -126,8 +124,7 @@ int main(int argc, char **argv)
         fail("start", result);
     bench_bind(bench_cpu(0));
     struct onespace_status status = {.status = 1};
-    int policy = strcmp(argv[1], "copy") == 0 ? ONESPACE_INSITU_COPY : ONESPACE_INSITU_WAIT;
-    if (produce(policy, bytes, steps, values) < 0 || onespace_wait(result, &status, 20000) < 0)
+    if (produce(bytes, steps, values) < 0 || onespace_wait(result, &status, 20000) < 0)
         return 1;
     return status.status != 0;
 }

@@ -163,6 +163,26 @@ static inline int bench_list_has(const char *list, const char *name)
     return 0;
 }
 
+/* ---- Jobs ---- */
+
+#ifdef MPI_VERSION
+/* Runs the program of a rank, whose lines appear at once. Rank 0 says "done" at the end of a job
+ * that succeeded: some jobs hang in MPI_Finalize (onespace_nodes.py). */
+static inline int bench_run_job(int argc, char **argv, int (*run)(int argc, char **argv))
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    setvbuf(stdout, NULL, _IOLBF, 4096);
+    int status = run(argc, argv);
+    if (rank == 0 && status == 0)
+        puts("done");
+    MPI_Barrier(MPI_COMM_WORLD); /* no rank leaves while others still need its progress */
+    MPI_Finalize();
+    return status;
+}
+#endif
+
 /* ---- Points ---- */
 
 /* Partner `number` creates $ONESPACE_POINTS/NAME.NUMBER, which holds its process ID, and waits for

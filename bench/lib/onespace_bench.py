@@ -7,7 +7,7 @@ alike. Each repeat gives one sample per variant and x. Ratios are computed withi
 figure that is reported."""
 import argparse
 import dataclasses
-import glob
+import functools
 import json
 import os
 import pathlib
@@ -30,6 +30,7 @@ PAPER = ("Process-in-Process: Techniques for Practical Address-Space Sharing, HP
          "doi:10.1145/3208040.3208045")
 SECOND_PAPER = ("On the Difference between Shared Memory and Shared Address Space in HPC Communication, "
                 "SCFA 2022")
+WAYS = {"processes": None, "tasks": []}  # the options of onespace run if the ranks are tasks
 MPI_HELP = "all, path (mpicc and mpiexec along PATH), or names such as mpich"
 
 
@@ -56,16 +57,25 @@ def onespace_run(*options):
     return [onespace_command(), "run", *options]
 
 
+def onespace_file(*patterns):
+    """A file of the build tree or the installation that the command belongs to."""
+    prefix = pathlib.Path(onespace_command()).resolve().parents[1]
+    found = [path for pattern in patterns for path in prefix.glob(pattern)]
+    if not found:
+        raise Failure(f"{pathlib.Path(patterns[0]).name} is not in {prefix}")
+    return found[0]
+
+
+def onespace_includes():
+    """Compiler options to find the public headers."""
+    source = BENCH.parent / "include"
+    return [f"-I{source if (source / 'onespace.h').exists() else onespace_file('include/onespace.h').parent}"]
+
+
 def onespace_library():
     """Compiler options to build a program against the library installed with the command."""
-    prefix = pathlib.Path(onespace_command()).resolve().parents[1]
-    libraries = glob.glob(f"{prefix}/lib*/libonespace.so") + glob.glob(f"{prefix}/lib/*/libonespace.so")
-    includes = [path for path in (BENCH.parent / "include", prefix / "include")
-                if (path / "onespace.h").exists()]
-    if not libraries or not includes:
-        raise Failure(f"libonespace.so or onespace.h not found in {prefix}")
-    directory = os.path.dirname(libraries[0])
-    return [f"-I{includes[0]}", f"-L{directory}", f"-Wl,-rpath,{directory}", "-lonespace"]
+    directory = onespace_file("lib*/libonespace.so", "lib/*/libonespace.so").parent
+    return [*onespace_includes(), f"-L{directory}", f"-Wl,-rpath,{directory}", "-lonespace"]
 
 
 def results_directory():
@@ -102,13 +112,13 @@ class Workplace:
     def __exit__(self, *_):
         self.directory.cleanup()
 
-    def compile(self, source, name, compiler=("cc",), early=(), late=(), env=None):
-        """The program's path. early, late: options before and after the source."""
+    def compile(self, source, name=None, compiler=("cc",), early=(), late=(), env=None):
+        """The program's path. source: below bench/. early, late: options before and after the source."""
         if not shutil.which(compiler[0]):
             raise Failure(f"the compiler {compiler[0]} is not installed")
-        program = str(self.path / name)
-        self.run([*compiler, "-O2", "-D_GNU_SOURCE", f"-I{BENCH / 'lib'}", *early, "-o", program, str(source), *late],
-                 env=env)
+        program = str(self.path / (name or pathlib.Path(source).stem))
+        self.run([*compiler, "-O2", "-D_GNU_SOURCE", f"-I{BENCH / 'lib'}", *early, "-o", program, BENCH / source,
+                  *late], env=env)
         return program
 
     def compile_mpi(self, mpi, source, early=(), late=()):
@@ -118,8 +128,7 @@ class Workplace:
 
     def compile_workers(self, source):
         """A program whose workers are threads, tasks or processes: see lib/workers.h."""
-        return self.compile(source, pathlib.Path(source).stem,
-                            late=[str(BENCH / "lib/workers.c"), *onespace_library(), "-pthread"])
+        return self.compile(source, late=[BENCH / "lib/workers.c", *onespace_library(), "-pthread"])
 
     def run(self, command, timeout=180, env=None, **options):
         """Standard output; a command that fails raises Failure with its output."""
@@ -159,6 +168,12 @@ def medians(text):
 def by_x(lines, operation):
     """{x: value} of one operation."""
     return {x: value for (name, x), value in lines.items() if name == operation}
+
+
+def each(function, values):
+    """{name: the call of the function with the value of that name}, or with each name in a list: for interleave()."""
+    values = values if isinstance(values, dict) else {name: name for name in values}
+    return {name: functools.partial(function, value) for name, value in values.items()}
 
 
 def first_line(command, env=None):
@@ -259,7 +274,7 @@ class CacheLine:
     def __init__(self, place, result):
         self.samples = result.machine["cache_line_round_trip_s"]
         self.place = place
-        self.program = place.compile(BENCH / "p2p/limit.c", "limit", late=["-pthread"])
+        self.program = place.compile("p2p/limit.c", late=["-pthread"])
 
     def __call__(self):
         if len(cpus()) > 1:
@@ -509,6 +524,12 @@ class Option:
             setattr(args, self.name, list(value) if isinstance(value, list) else value)
 
 
+def names_option(flag, known, what, default=None, text=""):
+    """Its value is a list of some of the known names: by default all."""
+    return Option(flag, text, list(known) if default is None else default, type=words(known, what),
+                  metavar=f"{what.upper()}[,{what.upper()}]")
+
+
 def mpi_option(default="all"):
     return Option("--mpi", MPI_HELP, default, metavar="NAME[,NAME]")
 
@@ -518,9 +539,17 @@ def sizes_option(full, quick, text="of the messages"):
 
 
 def batch_options(full, quick):
-    """full, quick: (batches per repeat, milliseconds)."""
+    """Those of programs with BENCH_OPTIONS (bench.h). full, quick: (batches per repeat, milliseconds)."""
     return [Option("--batches", "batches per repeat; their median counts", full[0], quick[0], int),
             Option("--batch-ms", "milliseconds of a batch", full[1], quick[1], float, "T")]
+
+
+def fresh_option():
+    return Option("--fresh", "what is sent has just been written, and what arrives is read", type=bool)
+
+
+def batch_words(args):
+    return ["-b", args.batches, "-t", args.batch_ms, *(["-f"] if getattr(args, "fresh", False) else [])]
 
 
 # ---- Declarations ----
@@ -737,6 +766,16 @@ class Run:
         samples = self.interleaver.run(variants, repeats or self.args.repeats, announce)
         samples.pop("cache line", None)
         return samples
+
+    def interleave_with_memcpy(self, variants, cpus, words):
+        """The samples of the variants, and {bytes: [value per repeat]} of memcpy by two threads at once, which also
+        measures the round trip of a cache line. cpus: () -> the threads' CPUs. words: the limit's options and sizes."""
+        limit = self.place.compile("p2p/limit.c", late=["-pthread"])
+        samples = self.interleave({**variants, "memcpy": lambda: medians(self.place.run(
+            [limit, "-c", "{},{}".format(*cpus()), *words]))}, cache_line=False)
+        limits = samples.pop("memcpy")
+        self.result.machine["cache_line_round_trip_s"].extend(limits.pop(("cas", 0)))
+        return samples, limits
 
     def each_mpi(self, measure, rounds=0):
         """Calls measure(mpi) for each MPI library of --mpi; with "all" a failure of one is noted and the others go

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from onespace_bench import BENCH, Failure, cpus, first_line
+from onespace_bench import BENCH, Failure, cpus, first_line, medians, onespace_run
 
 VENV = BENCH.parent / ".venv"
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -48,13 +48,29 @@ class Mpi:
             self.version = f"MPICH {hydra_version(self.launcher, self.env)}".strip()
         return self
 
-    def command(self, ranks, program, bind=None):
-        """The launcher's command line. bind: to a core each; by default if there are enough CPUs."""
+    def command(self, ranks, program, tasks=None, bind=None, nodes=None):
+        """The launcher's command line. tasks: the options of `onespace run` if the ranks are tasks; None: they are
+        processes. bind: to a core each; by default if there are enough CPUs. nodes (onespace_nodes): they are there,
+        unbound."""
+        program = [*([] if tasks is None else onespace_run(*tasks)), *program]
+        if nodes:
+            return nodes.launch(self, ranks, [str(word) for word in program])
         bind = ranks <= len(cpus()) if bind is None else bind
         if self.kind == "openmpi":
             placing = ["--bind-to", "core"] if bind else ["--bind-to", "none", "--oversubscribe"]
             return [self.launcher, *ROOT_FLAG, *placing, "-n", str(ranks), *program]
         return [self.launcher, *(["-bind-to", "core"] if bind else []), "-n", str(ranks), *program]
+
+    def run(self, place, ranks, program, tasks=None, bind=None, nodes=None, env=None, timeout=180, is_complete=None):
+        """The job's standard output. env: added to the MPI's. is_complete: that of Nodes.run()."""
+        command, env = self.command(ranks, program, tasks, bind, nodes), {**self.network_env(nodes), **(env or {})}
+        if nodes:
+            return nodes.run(place, command, is_complete or (lambda text: "done" in text), env, timeout)
+        return place.run(command, env=env, timeout=timeout)
+
+    def medians(self, *job, **options):
+        """{(operation, x): seconds} of the lines that the job prints."""
+        return medians(self.run(*job, **options))
 
     def network_env(self, nodes):
         """Its environment, which on several nodes must allow the network."""
@@ -185,9 +201,10 @@ def transports(text):
     return found
 
 
-def observe_transport(title, command, env, nodes=None):
+def observe_transport(title, mpi, ranks, program, tasks=None, nodes=None, env=None):
     """Runs a job that exchanges messages, and returns a note with the paths that its MPI names. With `nodes`
     (onespace_nodes) one of them must be the network, and bytes must have gone through it."""
+    command, env = mpi.command(ranks, program, tasks, None, nodes), {**mpi.network_env(nodes), **(env or {})}
     before = nodes.received() if nodes else 0
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           stdin=subprocess.DEVNULL, env={**os.environ, **env, **LOG_ENV}) as process:

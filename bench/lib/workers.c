@@ -1,24 +1,17 @@
 /* bench/lib/workers.c: starts the workers of a benchmark as threads, tasks or processes. */
 #include "workers.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "bench.h"
 #include "onespace.h"
 
 static const char task_mark[] = "--worker-task";
@@ -214,16 +207,9 @@ void workers_barrier(struct workers *workers)
     }
 }
 
+/* Inherited from the program, which binds itself to nothing, the CPUs are the same in all workers.
+ */
 void worker_bind(int number)
 {
-    cpu_set_t own; /* as inherited from the program, which binds itself to nothing */
-    if (sched_getaffinity(0, sizeof(own), &own) != 0)
-        worker_fail("sched_getaffinity", errno);
-    int wanted = number % CPU_COUNT(&own), cpu = 0;
-    for (; !CPU_ISSET(cpu, &own) || wanted-- > 0; cpu++)
-        ;
-    CPU_ZERO(&own);
-    CPU_SET(cpu, &own);
-    if (sched_setaffinity(0, sizeof(own), &own) != 0)
-        worker_fail("sched_setaffinity", errno);
+    bench_bind(bench_cpu(number));
 }

@@ -8,15 +8,9 @@
  *   brk     moves the program break up and down again; not for threads, which share one
  *   heap    allocates with malloc until HEAP_BYTES are reached, writes to every page, frees all
  *   enter   two system calls that do nothing: a lower bound for two that change the map
- *   fault   writes to every page of memory that stays mapped, and gives the pages back
- * and three ways to get pages with fewer changes of the map, or fewer faults:
- *   populate  as touch, but the kernel makes the pages when it maps them
- *   arena     maps ARENA_BYTES, uses them piece by piece, and unmaps them at once
- *   huge      the same with MADV_HUGEPAGE
  *
- * The loops that touch pages do at most TOUCHED_PAGES of them, with more than WORKERS_FULL_STEPS
- * workers as many together as WORKERS_FULL_STEPS. Each worker is bound to a CPU. Prints lines "LOOP
- * BYTES SECONDS": for each step, from the common start to the last one's end. */
+ * The loops that touch pages do at most TOUCHED_PAGES of them. Each worker is bound to a CPU.
+ * Prints lines "LOOP BYTES SECONDS": for each step, from the common start to the last one's end. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +22,7 @@
 #include "../lib/workers.h"
 #include "../lib/bench.h"
 
-enum {
-    PAGE = 4096,
-    TOUCHED_PAGES = 40000,
-    WORKERS_FULL_STEPS = 10,
-    HEAP_BYTES = 8 << 20,
-    ARENA_BYTES = HEAP_BYTES,
-    SIZES_MAX = 32
-};
+enum { PAGE = 4096, TOUCHED_PAGES = 40000, HEAP_BYTES = 8 << 20, SIZES_MAX = 32 };
 
 struct block {
     struct workers workers;
@@ -55,78 +42,27 @@ static void touch(void *memory, size_t size)
         ((volatile char *)memory)[at] = 1;
 }
 
-static void *mapped(size_t size, int flags)
+static void map(size_t size, int touched)
 {
-    void *memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         worker_fail("mmap", errno);
-    return memory;
-}
-
-static void unmap(void *memory, size_t size)
-{
-    if (munmap(memory, size) != 0)
-        worker_fail("munmap", errno);
-}
-
-static void map(size_t size, int flags, int touched)
-{
-    void *memory = mapped(size, flags);
     if (touched)
         touch(memory, size);
-    unmap(memory, size);
+    if (munmap(memory, size) != 0)
+        worker_fail("munmap", errno);
 }
 
 static void run_mmap(size_t size, long steps)
 {
     while (steps-- > 0)
-        map(size, 0, 0);
+        map(size, 0);
 }
 
 static void run_touch(size_t size, long steps)
 {
     while (steps-- > 0)
-        map(size, 0, 1);
-}
-
-static void run_populate(size_t size, long steps)
-{
-    while (steps-- > 0)
-        map(size, MAP_POPULATE, 1);
-}
-
-static void run_fault(size_t size, long steps)
-{
-    void *memory = mapped(size, 0);
-    while (steps-- > 0) {
-        touch(memory, size);
-        if (madvise(memory, size, MADV_DONTNEED) != 0)
-            worker_fail("madvise", errno);
-    }
-    unmap(memory, size);
-}
-
-/* Without huge pages in the kernel madvise fails, and the arena is an ordinary one. */
-static void use_arenas(size_t size, long steps, int advice)
-{
-    while (steps > 0) {
-        char *arena = mapped(ARENA_BYTES, 0);
-        madvise(arena, ARENA_BYTES, advice);
-        for (size_t used = 0; used + size <= ARENA_BYTES && steps > 0; used += size, steps--)
-            touch(arena + used, size);
-        unmap(arena, ARENA_BYTES);
-    }
-}
-
-static void run_arena(size_t size, long steps)
-{
-    use_arenas(size, steps, MADV_NORMAL);
-}
-
-static void run_huge(size_t size, long steps)
-{
-    use_arenas(size, steps, MADV_HUGEPAGE);
+        map(size, 1);
 }
 
 static void run_brk(size_t size, long steps)
@@ -163,19 +99,18 @@ static const struct loop {
     const char *name;
     void (*run)(size_t size, long steps);
     int touches;
-} loops[] = {{"mmap", run_mmap, 0},         {"touch", run_touch, 1}, {"brk", run_brk, 0},
-             {"heap", run_heap, 1},         {"enter", run_enter, 0}, {"fault", run_fault, 1},
-             {"populate", run_populate, 1}, {"arena", run_arena, 1}, {"huge", run_huge, 1}};
+} loops[] = {{"mmap", run_mmap, 0},
+             {"touch", run_touch, 1},
+             {"brk", run_brk, 0},
+             {"heap", run_heap, 1},
+             {"enter", run_enter, 0}};
 
 enum { LOOPS = sizeof(loops) / sizeof(loops[0]) };
 
 static long steps_of(const struct block *block, size_t size)
 {
-    long pages =
-        TOUCHED_PAGES /
-        (block->workers.count > WORKERS_FULL_STEPS ? block->workers.count : WORKERS_FULL_STEPS) *
-        WORKERS_FULL_STEPS;
-    long most = loops[block->loop].touches ? pages / (long)(size / PAGE) : block->iterations;
+    long most =
+        loops[block->loop].touches ? TOUCHED_PAGES / (long)(size / PAGE) : block->iterations;
     most = most > 0 ? most : 1;
     return most < block->iterations ? most : block->iterations;
 }
@@ -233,7 +168,7 @@ int main(int argc, char **argv)
         (kind == WORKER_THREADS && loops[block->loop].run == run_brk)) {
         fprintf(stderr,
                 "usage: mappings threads|tasks|processes WORKERS "
-                "mmap|touch|brk|heap|enter|fault|populate|arena|huge ITERATIONS BYTES...\n"
+                "mmap|touch|brk|heap|enter ITERATIONS BYTES...\n"
                 "BYTES: whole pages of %d, %d at most\n",
                 PAGE, HEAP_BYTES);
         return 2;

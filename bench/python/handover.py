@@ -12,12 +12,14 @@ WAY is one of:
 and between processes of multiprocessing:
   shared_memory  a copy into a segment, a word of it as flag, and a copy out of it
   pipe           Connection.send_bytes and recv_bytes_into, which copy too
+  sst            ADIOS2's engine SST; needs the package adios2
 
 Prints "KIND BYTES SECONDS" for each step after the first tenth; for shared_memory also shared_memory_in, until the
 segment is read, without the copy out of it. "same BYTES 1" if the consumer's array was the producer's memory."""
 import multiprocessing
 import os
 import sys
+import tempfile
 import time
 from multiprocessing import shared_memory
 
@@ -202,6 +204,43 @@ def consume_pipe(_, connection):
     report("pipe", taken)
 
 
+def sst_io(is_writer):
+    import adios2
+    io = adios2.Adios().declare_io("hand-over")
+    io.set_engine("SST")
+    if is_writer:
+        for name, value in {"RendezvousReaderCount": "1", "QueueLimit": "1", "QueueFullPolicy": "Block"}.items():
+            io.set_parameter(name, value)
+    return io
+
+
+def produce_sst(*_):
+    import adios2.bindings as bindings
+    values, io = field(), sst_io(True)
+    x = io.define_variable("x", values, [values.size], [0], [values.size])
+    engine = io.open("stream", bindings.Mode.Write)
+    for _ in range(STEPS):
+        pause()
+        values[0] = now()
+        engine.begin_step()
+        engine.put(x, values, bindings.Mode.Sync)
+        engine.end_step()
+    engine.close()
+
+
+def consume_sst(*_):
+    import adios2.bindings as bindings
+    values, io, taken = field(), sst_io(False), []
+    engine = io.open("stream", bindings.Mode.Read)
+    while engine.begin_step() == bindings.StepStatus.OK:
+        engine.get(io.inquire_variable("x"), values, bindings.Mode.Sync)
+        ready = int(values[0])
+        taken.append(now() - ready)
+        engine.end_step()
+    engine.close()
+    report("sst", taken)
+
+
 def bound(cpu, side, *arguments):
     os.sched_setaffinity(0, [cpu])
     globals()[f"{side}_{WAY}"](*arguments)
@@ -218,10 +257,13 @@ def run_as_processes():
         ends = context.Pipe()
         sides = [context.Process(target=bound, args=(cpus[i], side, segment, ends[i]))
                  for i, side in enumerate(("produce", "consume"))]
-        for side in sides:
-            side.start()
-        for side in sides:
-            side.join()
+        with tempfile.TemporaryDirectory() as directory:
+            os.chdir(directory)  # where the sides of SST find each other
+            for side in sides:
+                side.start()
+            for side in sides:
+                side.join()
+            os.chdir("/")
         return max(abs(side.exitcode) for side in sides)
     finally:
         segment.close()
@@ -232,4 +274,4 @@ if __name__ == "__main__":
     if len(sys.argv) > 5:
         run_side(sys.argv[5])
     else:
-        sys.exit(run_as_processes() if WAY in ("shared_memory", "pipe") else run_as_tasks())
+        sys.exit(run_as_processes() if WAY in ("shared_memory", "pipe", "sst") else run_as_tasks())

@@ -10,11 +10,7 @@
  * window that has no versions is synchronised instead. */
 #include "window.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "../lib/bench.h"
 
 /* As <onespace/window.h> declares it: the layer's, if there is one. */
 extern int onespace_window_commit(MPI_Win win, uint64_t *version) __attribute__((weak));
@@ -22,7 +18,7 @@ extern int onespace_window_commit(MPI_Win win, uint64_t *version) __attribute__(
 enum { PAGE = 4096, FIRST = 3, MOST = 101 };
 
 static long bytes = 1L << 30, percent = 1, commits = 7;
-static int rank, ranks;
+static struct window_options options = {.kind = WINDOW_STORAGE};
 static uint64_t state = 1;
 
 static long chance(long of)
@@ -45,17 +41,11 @@ static void change(const struct window *window)
     MPI_Win_flush_all(window->handle);
 }
 
-static int compare(const void *one, const void *other)
-{
-    double a = *(const double *)one, b = *(const double *)other;
-    return (a > b) - (a < b);
-}
-
 static void print_line(const char *what, double *values)
 {
-    qsort(values, (size_t)commits, sizeof(*values), compare);
+    double median = bench_median(values, (int)commits);
     if (rank == 0)
-        printf("%s %ld %.9f\n", what, percent, values[commits / 2]);
+        bench_print(what, percent, median);
 }
 
 static void measure(struct window *window)
@@ -89,20 +79,12 @@ static void measure(struct window *window)
 
 int main(int argc, char **argv)
 {
-    struct window_options options = {.kind = WINDOW_STORAGE};
     struct window window;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:p:n:")) != -1;)
-        if (option == 'b')
-            bytes = number_of(optarg, "-b");
-        else if (option == 'p')
-            percent = number_of(optarg, "-p");
-        else if (option == 'n')
-            commits = number_of(optarg, "-n");
-        else if (!window_option(option, optarg, &options))
-            fail("usage: commits [options] [-b BYTES] [-p PERCENT] [-n COMMITS]\n" WINDOW_USAGE);
+    program_begin(
+        argc, argv, &options,
+        (struct program_option[]){
+            {'b', .number = &bytes}, {'p', .number = &percent}, {'n', .number = &commits}, {0}},
+        "commits [options] [-b BYTES] [-p PERCENT] [-n COMMITS]");
     if (options.kind < WINDOW_MMAP || (options.kind >= WINDOW_STORAGE && !onespace_window_commit))
         fail("commits is for windows with a file, and for versions it needs the layer");
     if (commits < 1 || commits > MOST || percent > 100 || bytes / ranks < PAGE)

@@ -25,14 +25,13 @@
 
 enum { PAGE = 4096, PAGE_WORDS = PAGE / 8 };
 
-static int rank;
 static long bytes = 1L << 30, segment = 16L << 20, segments, passes = 10;
 static struct window_options options;
 static struct window window;
 static uint64_t *source, *sink;
 static uint64_t *stamps; /* by segment: the model of its contents; 0: never written */
 static char *is_dirty;   /* by segment */
-static int has_puts = 1, has_gets = 1;
+static const char *accesses = "both";
 static uint64_t last_stamp;
 
 /* ---- Contents of a segment: a stamp in each page, and words that differ ---- */
@@ -114,6 +113,7 @@ static void get(long which)
 
 static void pass(const struct kernel *kernel)
 {
+    int has_puts = strcmp(accesses, "get") != 0, has_gets = strcmp(accesses, "put") != 0;
     for (long n = 0; n < segments; n++) {
         long which = kernel->at(n);
         int is_put = has_puts && (!has_gets || n % 2 == 0);
@@ -236,22 +236,14 @@ static const struct kernel *kernel_named(const char *name)
 
 int main(int argc, char **argv)
 {
-    int ranks;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:s:n:o:")) != -1;)
-        if (option == 'b')
-            bytes = number_of(optarg, "-b");
-        else if (option == 's')
-            segment = number_of(optarg, "-s");
-        else if (option == 'n')
-            passes = number_of(optarg, "-n");
-        else if (option == 'o')
-            has_puts = strcmp(optarg, "get") != 0, has_gets = strcmp(optarg, "put") != 0;
-        else if (!window_option(option, optarg, &options))
-            fail("usage: mstream [options] [-b BYTES] [-s SEGMENT] [-n PASSES] [-o both|put|get] "
-                 "KERNEL...\n" WINDOW_USAGE);
+    const struct program_option own[] = {{'b', .number = &bytes},
+                                         {'s', .number = &segment},
+                                         {'n', .number = &passes},
+                                         {'o', .text = &accesses},
+                                         {0}};
+    program_begin(argc, argv, &options, own,
+                  "mstream [options] [-b BYTES] [-s SEGMENT] [-n PASSES] [-o both|put|get] "
+                  "KERNEL...");
     if (ranks != 1)
         fail("mstream is for one rank");
     prepare();

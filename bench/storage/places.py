@@ -169,23 +169,6 @@ def dirty_text():
             f"{settings['dirty_writeback_centisecs'] / 100:g} s")
 
 
-@contextlib.contextmanager
-def dirty_ratios(background, ratio):
-    """Context manager: other settings for its duration."""
-    before = dirty_settings()
-    names = ["dirty_background_ratio", "dirty_ratio"]
-    # Either ratio or bytes is in force, and the other is 0; writing one sets the other to 0.
-    restore = [name if before[name] or not before[name.replace("ratio", "bytes")] else name.replace("ratio", "bytes")
-               for name in names]
-    try:
-        for name, value in zip(names, (background, ratio)):
-            pathlib.Path("/proc/sys/vm", name).write_text(str(value))
-        yield
-    finally:
-        for name in restore:
-            pathlib.Path("/proc/sys/vm", name).write_text(str(before[name]))
-
-
 # ---- The small machine ----
 
 class MemoryLimit:

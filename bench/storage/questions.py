@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import math
 import os
-import pathlib
 import re
 import statistics
 
@@ -13,8 +12,7 @@ import onespace_bench as ob
 import places
 from onespace_bench import KIB, MIB
 
-HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = {"dht": ["words.c"], "mapreduce": ["one_sided.c", "two_sided.c", "log.c", "words.c"]}
+SOURCES = {"mapreduce": ["words.c"]}
 ON_STORAGE = ("storage", "combined")  # kinds of windows that need the layer
 BY_KIND = "{mpi}/{way}/{place}/{column}/{quantity}"
 BY_QUANTITY = "{mpi}/{way}/{place}/{kind}/{column}"
@@ -26,79 +24,82 @@ ELEMENT_BYTES = 16  # of the hash table
 
 @dataclasses.dataclass
 class Question:
+    name: str             # of its program, too
     question: str
     figure: str
     claim: str
     settings: dict        # {name: (default with --quick, default, help)}
     bytes_needed: object  # (settings) -> in each place
-    measure: object       # (run)
+    variants: object      # kinds of windows, or {name of a variant: (kind or None: no window, words)}
+    lines: object         # (run, program, variant, way) -> {(quantity, x): value}
     tables: list
     targets: list
     layout: ob.Layout
+    unit: object = "s"    # or (quantity) -> unit
+    size: object = None   # (settings) -> the bytes of which the time to write them to the device is measured, too
+    further: object = None  # (run, program): measures more
+    limits: object = None   # (run): adds further limits
+
+    def measure(self, run):
+        """For each MPI and place, interleaves the variants and ways."""
+        def measure_mpi(mpi):
+            for place in run.places.values():
+                program = Program(run, self.name, mpi, place)
+                self.measure_place(run, program)
+                if self.further:
+                    self.further(run, program)
+        run.each_mpi(measure_mpi)
+        if self.limits:
+            self.limits(run)
+
+    def measure_place(self, run, program):
+        kind_of = {name: value[0] for name, value in self.variants.items()} if isinstance(self.variants, dict) else \
+            {name: name for name in self.variants}
+        names = [name for name, kind in kind_of.items() if kind in (None, *run.args.kinds)]
+        variants = {f"{way}/{program.place.name}/{name}": functools.partial(self.lines, run, program, name, way)
+                    for way in run.args.ways for name in names}
+        rate = f"{program.place.name}/write-rate"
+        size = self.size and self.size(run.settings)
+        if size:
+            variants[rate] = lambda: {size: size / program.place.write_rate(size)}
+        samples = run.interleave(variants, cache_line=False)
+        rates = samples.pop(rate, {})
+        run.result.add_all(program.mpi.name + "/{variant}/{what}", samples, self.unit)
+        if size:
+            run.result.limit(f"{program.mpi.name}/{rate}", "s", rates)
 
 
 # ---- Programs ----
 
 class Program:
-    """One of the programs, with one MPI."""
+    """One of the programs, with one MPI, and its windows in one place."""
 
-    def __init__(self, run, name, mpi):
-        self.args, self.mpi, self.place = run.args, mpi, run.place
-        self.path = run.place.compile_mpi(mpi, HERE / f"{name}.c",
-                                          late=[HERE / source for source in [*SOURCES.get(name, ()), "window.c"]])
+    def __init__(self, run, name, mpi, place):
+        self.run, self.name, self.mpi, self.place = run, name, mpi, place
+        self.path = run.place.compile_mpi(mpi, f"storage/{name}.c", late=[
+            ob.BENCH / "storage" / source for source in (*SOURCES.get(name, ()), "window.c")])
         # Open MPI 4.1's osc component rdma crashes in MPI_Compare_and_swap on windows within a node, and cannot create
         # a window on a single rank's memory; the remaining components, sm and pt2pt, do both.
         old = mpi.version.startswith("Open MPI 4") and "OMPI_MCA_osc" not in os.environ
         self.env = {**mpi.env, **({"OMPI_MCA_osc": "^rdma"} if old else {})}
 
-    def lines(self, ranks, kind, words, front=(), way="processes"):
+    def lines(self, ranks, kind, way, words, front=()):
         """{(quantity, x): value}. kind: of the windows. Only those on storage get the layer; the baseline in memory is
         the MPI's own window."""
-        program = [self.path, "-w", kind, *words]
-        if way == "tasks":
-            program = [*ob.onespace_run(*([] if kind in ON_STORAGE else ["--mpi-layer", "off"])), *program]
-        elif kind in ON_STORAGE:
+        program = [self.path, "-w", kind, "-f", self.place.directory / self.name, *words]
+        tasks = None if way == "processes" else [] if kind in ON_STORAGE else ["--mpi-layer", "off"]
+        if way == "processes" and kind in ON_STORAGE:
             program = ["env", f"LD_PRELOAD={self.layer()}", *program]
-        return ob.medians(self.place.run([*front, *self.mpi.command(ranks, program)], timeout=self.args.timeout,
-                                         env=self.env))
+        found = ob.medians(self.run.place.run([*front, *self.mpi.command(ranks, program, tasks)], env=self.env,
+                                              timeout=self.run.args.timeout))
+        self.place.clear()
+        return found
 
     def layer(self):
-        if self.args.layer:
-            return self.args.layer
-        prefix = pathlib.Path(ob.onespace_command()).resolve().parents[1]
+        if self.run.args.layer:
+            return self.run.args.layer
         name = f"libonespace-mpi-{'openmpi' if self.mpi.kind == 'openmpi' else 'mpich'}.so"
-        found = [*prefix.glob(f"lib*/{name}"), *prefix.glob(f"lib/*/{name}")]
-        if not found:
-            raise ob.Failure(f"{name} is not in {prefix}")
-        return str(found[0])
-
-
-def each_place(run, name, measure):
-    """Calls measure(program, place) for each MPI and place."""
-    def measure_mpi(mpi):
-        program = Program(run, name, mpi)
-        for place in run.places.values():
-            measure(program, place)
-    run.each_mpi(measure_mpi)
-
-
-def measure_kinds(run, program, place, names, lines, unit="s", size=None):
-    """Interleaves lines(name, way) over the names and ways. size: the bytes of which the time to write them to the
-    device is measured in the same repeats."""
-    variants = {f"{way}/{place.name}/{name}": functools.partial(lines, name, way)
-                for way in run.args.ways for name in names}
-    rate = f"{place.name}/write-rate"
-    if size:
-        variants[rate] = lambda: {size: size / place.write_rate(size)}
-    samples = run.interleave(variants, cache_line=False)
-    rates = samples.pop(rate, {})
-    run.result.add_all(program.mpi.name + "/{variant}/{what}", samples, unit)
-    if size:
-        run.result.limit(f"{program.mpi.name}/{rate}", "s", rates)
-
-
-def kinds_of(run, *kinds):
-    return [kind for kind in kinds if kind in run.args.kinds]
+        return ob.onespace_file(f"lib*/{name}", f"lib/*/{name}")
 
 
 def rate_text(run, fields):
@@ -141,30 +142,31 @@ class IntervalRatio(ob.Ratio):
 STORAGE_MEMORY = IntervalRatio("storage", "memory", "storage/memory [95 %]")
 
 
+def tables(columns, x, units):
+    """A table for each quantity, with a column for each kind of window. units: {unit: (scale, the ends of the names of
+    its quantities)}."""
+    return [ob.Table(f"{{quantity}}, {TITLE}, {unit}", BY_KIND, columns, x, str, scale,
+                     lambda fields, ends=ends: fields["quantity"].endswith(ends))
+            for unit, (scale, ends) in units.items()]
+
+
 # ---- rma: one-sided transfers, as in the RMA part of the Intel MPI Benchmarks ----
 
-def measure_rma(run):
+def rma_lines(run, program, kind, way):
     settings = run.settings
-    words = ["-n", settings["times"], *(["-o", settings["operations"]] if settings["operations"] else []),
-             *settings["sizes"].split()]
-
-    def measure(program, place):
-        def lines(kind, way):
-            found = program.lines(settings.number("ranks"), kind, ["-f", place.directory / "rma", *words], way=way)
-            place.clear()
-            return found
-        measure_kinds(run, program, place, kinds_of(run, "memory", "create", "mmap", "storage"), lines)
-
-    each_place(run, "rma", measure)
+    selection = ["-o", settings["operations"]] if settings["operations"] else []
+    return program.lines(settings.number("ranks"), kind, way, ["-n", settings["times"], *selection,
+                                                               *settings["sizes"].split()])
 
 
 RMA = Question(
-    "What do one-sided transfers cost, when the window is on storage?", "Figures 5 and 6",
+    "rma", "What do one-sided transfers cost, when the window is on storage?", "Figures 5 and 6",
     "Transfers of 256 KiB to 4 MiB are as fast on storage windows as on memory windows.",
     {"sizes": ("8 4096 65536 1M", "8 64 512 4096 32K 256K 1M 4M", "of the transfers"),
      "times": ("100", "1000", "transfers of a measurement, at most"),
      "operations": ("", "", "a comma-separated selection"), "ranks": ("2", "2", "")},
-    lambda settings: 4 * settings.number("ranks") * max(settings.numbers("sizes")), measure_rma,
+    lambda settings: 4 * settings.number("ranks") * max(settings.numbers("sizes")),
+    ["memory", "create", "mmap", "storage"], rma_lines,
     [ob.Table("{quantity}, " + TITLE + ": microseconds", BY_KIND, ["memory", "create", "mmap", "storage",
                                                                      STORAGE_MEMORY])],
     [ob.Target(WHERE + " {quantity} {x}: storage, times memory", BY_KIND, STORAGE_MEMORY, 1.1, x_text=ob.size_text)],
@@ -174,49 +176,23 @@ RMA = Question(
 # ---- mstream: large puts and gets on the rank's own window, synchronised at the end ----
 
 MSTREAM_SIZES = ("-dirty", "-written-before", "-written-sync")
-DIRTY_RATIOS = [(1, 2), (10, 20), (40, 80)]  # vm.dirty_background_ratio, vm.dirty_ratio; the paper's last one is 80
 
 
 def mstream_unit(quantity):
     return "bytes" if quantity.endswith(MSTREAM_SIZES) else "s"
 
 
-def measure_mstream(run):
+def mstream_lines(run, program, kind, way):
     settings = run.settings
-    size = settings.number("bytes")
-
-    def measure(program, place):
-        def lines(kind, way):
-            found = program.lines(1, kind, ["-f", place.directory / "mstream", *place.statistics(), "-b",
-                                            settings["bytes"], "-s", settings["segment"], "-n", settings["passes"],
-                                            "-o", settings["accesses"], *settings["kernels"].split()], way=way)
-            place.clear()
-            # KERNEL: the time of the passes plus that of the synchronisation.
-            totals = {(kernel, x): value + found[f"{kernel}-sync", x] for (kernel, x), value in (
-                ((name.removesuffix("-passes"), x), value) for (name, x), value in found.items()
-                if name.endswith("-passes"))}
-            return {**found, **totals}
-
-        measure_kinds(run, program, place, kinds_of(run, "memory", "mmap", "storage", "combined"), lines, mstream_unit,
-                      size)
-        if run.args.change_dirty:
-            measure_dirty_ratios(run, program, place, lines)
-
-    each_place(run, "mstream", measure)
-
-
-def measure_dirty_ratios(run, program, place, lines):
-    """x is vm.dirty_ratio."""
-    kind = "storage" if "storage" in run.args.kinds else "mmap"
-
-    def with_setting(background, percent):
-        with places.dirty_ratios(background, percent):
-            return {(quantity, percent): value
-                    for (quantity, _), value in lines(kind, run.args.ways[0]).items()}
-
-    samples = run.interleave({pair: lambda pair=pair: with_setting(*pair) for pair in DIRTY_RATIOS}, cache_line=False)
-    joined = {key: values for found in samples.values() for key, values in found.items()}
-    run.result.add_all(f"{program.mpi.name}/dirty-ratio/{place.name}/{kind}/{{what}}", {"": joined}, mstream_unit)
+    found = program.lines(1, kind, way, [*program.place.statistics(), "-b", settings["bytes"], "-s",
+                                         settings["segment"], "-n", settings["passes"], "-o", settings["accesses"],
+                                         *settings["kernels"].split()])
+    # KERNEL: the time of the passes plus that of the synchronisation.
+    for (name, x), value in list(found.items()):
+        kernel, is_passes, _ = name.partition("-passes")
+        if is_passes:
+            found[kernel, x] = value + found[f"{kernel}-sync", x]
+    return found
 
 
 def mstream_model(run, fields, kernel):
@@ -236,8 +212,6 @@ def mstream_kernels(columns):
 def print_mstream(run):
     tables = {}
     for fields, columns in run.result.groups(BY_QUANTITY):
-        if fields["way"] == "dirty-ratio":
-            continue
         kind = fields["kind"]
         rows = tables.setdefault((fields["mpi"], fields["way"], fields["place"]), (fields, []))[1]
         for kernel in mstream_kernels(columns):
@@ -254,102 +228,70 @@ def print_mstream(run):
               "median (quartiles)")
         ob.table(["", "all", "of it sync", "", "dirty", "written before", "by the sync",
                   "/ (memory + dirty/rate) [95 %]"], sorted(rows, key=lambda row: row[0].split()[0]))
-    for fields, columns in run.result.groups("{mpi}/dirty-ratio/{place}/{kind}/{column}"):
-        print("\nthe effect of vm.dirty_ratio (vm.dirty_background_ratio: half), {mpi}, {kind}, {place}: ms".format(
-            **fields))
-        names = [name for name in columns if name.endswith(("-passes", "-sync")) and "written" not in name]
-        ob.table(["", *[f"{x} %" for x in columns[names[0]].x]],
-                 [[name, *[ob.spread_text(samples, 1e3) for samples in columns[name].samples]] for name in names])
 
 
 def check_mstream(run, targets):
     for fields, columns in run.result.groups("{mpi}/{way}/{place}/storage/{column}"):
         fields["kind"] = "storage"
-        for kernel in mstream_kernels(columns) if fields["way"] != "dirty-ratio" else ():
+        for kernel in mstream_kernels(columns):
             targets.add(f"{WHERE} {kernel}: storage, times (memory + dirty/rate)".format(**fields), statistics.median(
                 ob.ratios(columns[kernel].samples[0], mstream_model(run, fields, kernel))), 1.15)
 
 
 MSTREAM = Question(
-    "How fast are large accesses to a window on storage, its synchronisation included?", "Figures 7, 8 and 13",
+    "mstream", "How fast are large accesses to a window on storage, its synchronisation included?",
+    "Figures 7, 8 and 13",
     "On an SSD storage windows reach 44 % of the throughput of memory windows; a third of the time is the flush.",
     {"bytes": ("128M", "1G", "of the window"), "segment": ("4M", "16M", "of each access"),
      "passes": ("3", "10", "through the window, after a warm-up"),
      "kernels": ("SEQ PAD RND MIX", "SEQ PAD RND MIX", ""),
      "accesses": ("both", "both", "both, put or get (Figures 8b and 13b)")},
-    lambda settings: 2 * settings.number("bytes") + 64 * MIB, measure_mstream, [print_mstream], [check_mstream],
-    ob.Layout((2, 3), ob.X("bytes", ob.BYTES), peers=(("memory", "storage"), ("mmap", "storage"))))
+    lambda settings: 2 * settings.number("bytes") + 64 * MIB, ["memory", "mmap", "storage", "combined"], mstream_lines,
+    [print_mstream], [check_mstream],
+    ob.Layout((2, 3), ob.X("bytes", ob.BYTES), peers=(("memory", "storage"), ("mmap", "storage"))), mstream_unit,
+    lambda settings: settings.number("bytes"))
 
 
 # ---- scattered: what a synchronisation writes. A kernel with large folios in its page cache writes whole folios ----
 
-def measure_scattered(run):
+def scattered_lines(run, program, kind, way):
     settings = run.settings
+    # Other programs use the disk too: there the processes' own counts are more accurate.
+    statistics_words = program.place.statistics() if program.place.name == "fast" else []
+    return program.lines(1, kind, way, [*statistics_words, "-b", settings["bytes"], "-s", settings["stores"],
+                                        *settings["states"].split()])
 
-    def measure(program, place):
-        # Other programs use the disk too: there the processes' own counts are more accurate.
-        statistic = place.statistics() if place.name == "fast" else []
 
-        def lines(kind, way):
-            found = program.lines(1, kind, ["-f", place.directory / "scattered", *statistic, "-b", settings["bytes"],
-                                            "-s", settings["stores"], *settings["states"].split()], way=way)
-            place.clear()
-            return found
-        measure_kinds(run, program, place, kinds_of(run, "mmap", "storage"), lines,
-                      lambda quantity: "bytes" if quantity.endswith("-written") else "s")
-
-    each_place(run, "scattered", measure)
-    stores = settings.number("stores")
+def limit_scattered(run):
+    stores = run.settings.number("stores")
     run.result.limit("stored", "bytes", {stores: [float(stores * 4096)] * run.args.repeats})
 
 
 SCATTERED = Question(
-    "How much is written when few pages of a window on storage have changed?", "Section 2.1, MPI_Win_sync",
+    "scattered", "How much is written when few pages of a window on storage have changed?", "Section 2.1, MPI_Win_sync",
     "A synchronisation writes the pages that have changed since the last one.",
     {"bytes": ("512M", "512M", "of the window"), "stores": ("132", "132", "of 4 KiB, scattered over it"),
      "states": ("fresh reopened written", "fresh reopened written", "of the window before")},
     lambda settings: 2 * settings.number("bytes") + 128 * MIB,  # XFS frees removed space with a delay
-    measure_scattered,
-    [ob.Table("{quantity}, " + TITLE + ", MiB", "{mpi}/{way}/{place}/{column}/{quantity}", ["mmap", "storage"],
-              "stores of 4 KiB", str, 1 / MIB, lambda fields: fields["quantity"].endswith("-written")),
-     ob.Table("{quantity}, " + TITLE + ", milliseconds", "{mpi}/{way}/{place}/{column}/{quantity}",
-              ["mmap", "storage"], "stores of 4 KiB", str, 1e3, lambda fields: fields["quantity"].endswith("-sync"))],
+    ["mmap", "storage"], scattered_lines,
+    tables(["mmap", "storage"], "stores of 4 KiB", {"MiB": (1 / MIB, "-written"), "milliseconds": (1e3, "-sync")}),
     [ob.Target(f"{WHERE} {state}: MiB written", f"{{mpi}}/{{way}}/{{place}}/{{column}}/{state}-written", "storage", 1.0,
                scale=1 / MIB) for state in ("fresh", "reopened", "written")],
-    ob.Layout((2, 3), ob.X("stores"), peers=(("mmap", "storage"),)))
+    ob.Layout((2, 3), ob.X("stores"), peers=(("mmap", "storage"),)),
+    lambda quantity: "bytes" if quantity.endswith("-written") else "s", limits=limit_scattered)
 
 
 # ---- commits: versions of a window of which little has changed; the mapped file is only synchronised ----
 
-def measure_commits(run):
+def commits_lines(run, program, kind, way):
     settings = run.settings
-
-    def measure(program, place):
-        def lines(kind, way):
-            found = program.lines(settings.number("ranks"), kind, [
-                "-f", place.directory / "commits", "-b", settings["bytes"], "-p", settings["percent"], "-n",
-                settings["commits"]], way=way)
-            place.clear()
-            return found
-        measure_kinds(run, program, place, kinds_of(run, "mmap", "storage"), lines,
-                      lambda quantity: "bytes" if quantity in ("read", "written") else "s")
-
-    each_place(run, "commits", measure)
-    percent = settings.number("percent")
-    changed = settings.number("bytes") * percent / 100
-    run.result.limit("changed", "bytes", {percent: [changed] * run.args.repeats})
+    return program.lines(settings.number("ranks"), kind, way, ["-b", settings["bytes"], "-p", settings["percent"], "-n",
+                                                               settings["commits"]])
 
 
-def print_commits(run):
-    changed = run.result.find("changed").samples[0][0]
-    tables = {}
-    for fields, columns in run.result.groups(BY_QUANTITY):
-        rows = tables.setdefault(TITLE.format(**run.result.fields(fields)), [])
-        rows.append([fields["kind"], *[ob.spread_text(columns[what].samples[0], scale) for what, scale in (
-            ("store", 1e3), ("commit", 1e3), ("read", 1 / MIB), ("written", 1 / MIB))]])
-    for title, rows in tables.items():
-        print(f"\nafter changes of {ob.number(changed / MIB)} MiB, {title}; median (quartiles)")
-        ob.table(["window", "stores, ms", "commit, ms", "read, MiB", "written, MiB"], rows)
+def limit_commits(run):
+    percent = run.settings.number("percent")
+    run.result.limit("changed", "bytes", {percent: [run.settings.number("bytes") * percent / 100] * run.args.repeats})
 
 
 def check_commits(run, targets):
@@ -362,12 +304,15 @@ def check_commits(run, targets):
 
 
 COMMITS = Question(
-    "What does a version cost of a window of which few pages have changed?", "Section 4, fault tolerance",
+    "commits", "What does a version cost of a window of which few pages have changed?", "Section 4, fault tolerance",
     "A commit reads and writes what has changed, and not the window.",
     {"bytes": ("256M", "1G", "of all ranks"), "percent": ("1", "1", "of the pages that change between commits"),
      "commits": ("5", "11", "whose median counts"), "ranks": ("2", "2", "")},
-    lambda settings: 3 * settings.number("bytes") + 128 * MIB, measure_commits, [print_commits], [check_commits],
-    ob.Layout((2, 3), ob.X("per cent of the pages"), peers=(("mmap", "storage"),)))
+    lambda settings: 3 * settings.number("bytes") + 128 * MIB, ["mmap", "storage"], commits_lines,
+    tables(["mmap", "storage"], "per cent", {"milliseconds": (1e3, ("store", "commit")),
+                                             "MiB": (1 / MIB, ("read", "written"))}), [check_commits],
+    ob.Layout((2, 3), ob.X("per cent of the pages"), peers=(("mmap", "storage"),)),
+    lambda quantity: "bytes" if quantity in ("read", "written") else "s", limits=limit_commits)
 
 
 # ---- dht: a distributed hash table, in core and out of core ----
@@ -380,51 +325,43 @@ def dht_unit(quantity):
     return "bytes" if quantity.endswith("table") else "s"
 
 
-def measure_dht(run):
-    settings = run.settings
-    ranks = settings.number("ranks")
-
-    def measure(program, place):
-        def lines(kind, way, slots, front=()):
-            found = program.lines(ranks, kind, ["-f", place.directory / "dht", "-s", slots, "-x", settings["heap"]],
-                                  front=front, way=way)
-            place.clear()
-            return {**found, ("all", slots): found["insert", slots] + found["sync", slots]}
-
-        def in_core(kind, way):
-            return {key: value for slots in settings.numbers("slots") for key, value in lines(kind, way, slots).items()}
-
-        measure_kinds(run, program, place, kinds_of(run, "memory", "mmap", "storage", "combined"), in_core, dht_unit)
-        if settings.number("limited"):
-            try:
-                measure_out_of_core(run, program, place, lines)
-            except (ob.Failure, OSError) as failure:
-                run.result.note(f"{program.mpi.name}, {place.name}: not out of core: {failure}")
-
-    each_place(run, "dht", measure)
+def table_lines(run, program, kind, way, slots, front=()):
+    found = program.lines(run.settings.number("ranks"), kind, way, ["-s", slots, "-x", run.settings["heap"]], front)
+    return {**found, ("all", slots): found["insert", slots] + found["sync", slots]}
 
 
-def measure_out_of_core(run, program, place, lines):
+def dht_lines(run, program, kind, way):
+    return {key: value for slots in run.settings.numbers("slots")
+            for key, value in table_lines(run, program, kind, way, slots).items()}
+
+
+def measure_out_of_core(run, program):
     """A control group with a memory limit stands in for a small machine. Memory windows run without the limit: the
     baseline is a larger machine. A plainly mapped file is left out: each fault reads hundreds of KiB (the device's
     read-ahead), which evicts the rest of the table, so that it does not finish in useful time."""
-    settings, way, name = run.settings, run.args.ways[0], program.mpi.name
-    slots, kinds = settings.number("limited"), kinds_of(run, "storage", "combined")
-    with places.MemoryLimit(4 << 30) as group:  # the ranks' memory apart from the table; the layer adds to it
-        for kind in ("memory", *kinds):
-            lines(kind, way, KIB, group.front())
-        base = group.peak() or settings.number("ranks") * 48 * MIB
-    limit = base + table_bytes(settings, slots) * settings.number("limit") // 100
-    run.result.note(f"{name}, {place.name}: out of core, a table of {ob.size_text(table_bytes(settings, slots))} in "
-                    f"{limit >> 20} MiB, of which {base >> 20} MiB are for the ranks")
+    settings, way, place, name = run.settings, run.args.ways[0], program.place.name, program.mpi.name
+    slots, kinds = settings.number("limited"), [kind for kind in ON_STORAGE if kind in run.args.kinds]
+    if not slots:
+        return
+    try:
+        with places.MemoryLimit(4 << 30) as group:  # the ranks' memory apart from the table; the layer adds to it
+            for kind in ("memory", *kinds):
+                table_lines(run, program, kind, way, KIB, group.front())
+            base = group.peak() or settings.number("ranks") * 48 * MIB
+        limit = base + table_bytes(settings, slots) * settings.number("limit") // 100
+        run.result.note(f"{name}, {place}: out of core, a table of {ob.size_text(table_bytes(settings, slots))} in "
+                        f"{limit >> 20} MiB, of which {base >> 20} MiB are for the ranks")
 
-    def limited(kind):
-        with places.MemoryLimit(limit) as group:
-            return lines(kind, way, slots, group.front())
+        def limited(kind):
+            with places.MemoryLimit(limit) as group:
+                return table_lines(run, program, kind, way, slots, group.front())
 
-    samples = run.interleave({"memory": lambda: lines("memory", way, slots),
-                              **{kind: lambda kind=kind: limited(kind) for kind in kinds}}, cache_line=False)
-    run.result.add_all(f"{name}/{way}/{place.name}/{{variant}}/limited-{{what}}", samples, dht_unit)
+        samples = run.interleave({"memory": lambda: table_lines(run, program, "memory", way, slots),
+                                  **{kind: functools.partial(limited, kind) for kind in kinds}}, cache_line=False)
+        run.result.add_all(f"{name}/{way}/{place}/{{variant}}/limited-{{what}}", samples, dht_unit)
+    except (ob.Failure, OSError) as failure:
+        run.result.note(f"{name}, {place}: not out of core: {failure}")
+        return
     try:
         limited("memory")
         run.result.note(f"{name}: memory windows ran within {limit >> 20} MiB")
@@ -432,27 +369,8 @@ def measure_out_of_core(run, program, place, lines):
         run.result.note(f"{name}: memory windows do not fit into {limit >> 20} MiB: the job was killed")
 
 
-def print_dht(run):
-    for prefix, text in (("", "in core"), ("limited-", "out of core; memory windows without the limit")):
-        tables = {}
-        for fields, columns in run.result.groups(BY_QUANTITY):
-            if f"{prefix}insert" not in columns:
-                continue
-            memory = {what: run.result.find("{mpi}/{way}/{place}/memory/".format(**fields) + prefix + what)
-                      for what in ("insert", "all")}
-            rows = tables.setdefault(TITLE.format(**run.result.fields(fields)), [])
-            rows += [[f"{x} {fields['kind']}", f"{columns[f'{prefix}table'].at(x)[0] / MIB:.1f}",
-                      *[ob.spread_text(columns[prefix + what].at(x), 1e3) for what in ("insert", "sync")],
-                      *[interval_text(ob.ratios(columns[prefix + what].at(x), series.at(x)))
-                        for what, series in memory.items()]] for x in columns[f"{prefix}insert"].x]
-        for title, rows in tables.items():
-            print(f"\nhash table, {title}, {text}: milliseconds, median (quartiles); times memory windows [95 %]")
-            ob.table(["slots of each rank", "MiB", "insert", "sync", "insert", "with sync"],
-                     sorted(rows, key=lambda row: int(row[0].split()[0])))
-
-
 DHT = Question(
-    "What does a hash table in windows on storage cost, while it fits into memory and when it does not?",
+    "dht", "What does a hash table in windows on storage cost, while it fits into memory and when it does not?",
     "Figures 9 and 10", "On an SSD inserts take 20 % longer than in memory, 8 % with half of the window in memory; "
     "beyond the memory's size 89 % and 13 to 36 %.",
     {"slots": ("16K", "64K 128K 256K", "of each rank, in core"), "ranks": ("2", "2", ""),
@@ -460,10 +378,13 @@ DHT = Question(
      "limited": ("128K", "512K", "slots of each rank, out of core; 0: leave it out"),
      "limit": ("60", "60", "memory for the table, per cent of its size")},
     lambda settings: table_bytes(settings, max(settings.numbers("slots") + settings.numbers("limited"))) * 3 // 2
-    + 64 * MIB, measure_dht, [print_dht],
+    + 64 * MIB, ["memory", "mmap", "storage", "combined"], dht_lines,
+    tables(["memory", "mmap", "storage", "combined", STORAGE_MEMORY, IntervalRatio("combined", "memory")],
+           "slots of each rank", {"milliseconds": (1e3, ("insert", "sync", "all")), "MiB": (1 / MIB, ("table",))}),
     [ob.Target(f"{WHERE} {{x}} slots, in core: {kind}, times memory", "{mpi}/{way}/{place}/{column}/insert",
                ob.Ratio(kind, "memory"), bound) for kind, bound in (("storage", 1.1), ("combined", 1.05))],
-    ob.Layout((3,), ob.X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))))
+    ob.Layout((3,), ob.X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))), dht_unit,
+    further=measure_out_of_core)
 
 
 # ---- hacc: checkpoint and restart against MPI I/O, with the data on the device at the end ----
@@ -480,22 +401,12 @@ WINDOWS = {"mmap": ("mmap", []), "storage": ("storage", []),
 HINTED = "storage-once"  # compared with MPI I/O with its best hints
 
 
-def measure_hacc(run):
-    settings = run.settings
-    variants = {name: value for name, value in {**MPI_IO, **WINDOWS}.items() if value[0] in run.args.kinds}
-
-    def measure(program, place):
-        def lines(name, way):
-            kind, words = variants[name]
-            found = {}
-            for particles in settings.numbers("particles"):
-                found |= program.lines(settings.number("ranks"), kind, [*words, "-n", particles, place.directory / "p"],
-                                       way=way)
-                place.clear()
-            return found
-        measure_kinds(run, program, place, variants, lines, size=sum(settings.numbers("particles")) * PARTICLE_BYTES)
-
-    each_place(run, "hacc", measure)
+def hacc_lines(run, program, name, way):
+    kind, words = {**MPI_IO, **WINDOWS}[name]
+    found = {}
+    for particles in run.settings.numbers("particles"):
+        found |= program.lines(run.settings.number("ranks"), kind, way, [*words, "-n", particles])
+    return found
 
 
 def best_mpi_io(columns, x):
@@ -524,13 +435,14 @@ def check_hacc(run, targets):
 
 
 HACC = Question(
-    "How fast are checkpoint and restart by a window on storage, compared with MPI I/O?", "Figure 11",
+    "hacc", "How fast are checkpoint and restart by a window on storage, compared with MPI I/O?", "Figure 11",
     "On a local disk MPI I/O is 2 to 4 % faster; on Lustre windows on storage are 32 % faster.",
     {"particles": ("200K", "8M", "of all ranks"), "ranks": ("2", "2", "")},
     # XFS needs as much space again if a file's space is already allocated.
-    lambda settings: 3 * max(settings.numbers("particles")) * PARTICLE_BYTES + HACC_HEADER + 64 * MIB, measure_hacc,
-    [print_hacc], [check_hacc],
-    ob.Layout((2, 3), ob.X("particles"), peers=(("collective", "storage"), ("independent", "storage"))))
+    lambda settings: 3 * max(settings.numbers("particles")) * PARTICLE_BYTES + HACC_HEADER + 64 * MIB,
+    {**MPI_IO, **WINDOWS}, hacc_lines, [print_hacc], [check_hacc],
+    ob.Layout((2, 3), ob.X("particles"), peers=(("collective", "storage"), ("independent", "storage"))),
+    size=lambda settings: sum(settings.numbers("particles")) * PARTICLE_BYTES)
 
 
 # ---- mapreduce: a word count with checkpoints, with constant work per rank (weak scaling) or in total (strong) ----
@@ -546,7 +458,7 @@ class Corpora:
 
     def __init__(self, run):
         self.run, self.counted = run, {}
-        self.program = run.place.compile(HERE / "corpus.c", "corpus")
+        self.program = run.place.compile("storage/corpus.c")
 
     def text(self, size):
         """(path, the expected output)"""
@@ -574,53 +486,28 @@ def plain_count(path):
     return b"".join(b"%d %s\n" % (counts[word], word) for word in sorted(counts))
 
 
-def measure_mapreduce(run):
-    settings, corpora, output = run.settings, Corpora(run), run.place.path / "output"
-    names = [name for name, (kind, _) in COUNTERS.items() if kind in (None, *run.args.kinds)]
+def mapreduce_lines(run, program, name, way):
+    (kind, words), settings, found = COUNTERS[name], run.settings, {}
+    run.corpora = run.corpora or Corpora(run)
+    output = run.place.path / "output"
+    for scaling in settings["scalings"].split():
+        for ranks in settings.numbers("ranks"):
+            text, expected = run.corpora.text(settings.number("bytes") * (ranks if scaling == "weak" else 1))
+            measured = program.lines(ranks, kind or "memory", way, ["-s", settings["part"], "-o", output, *words, text])
+            if output.read_bytes() != expected:
+                raise ob.Failure(f"{name} with {ranks} ranks counted other words than a plain count of {text}")
+            output.unlink()
+            found |= {(f"{scaling}-{quantity}", ranks): value for (quantity, _), value in measured.items()}
+    return found
 
-    def measure(program, place):
-        def lines(name, way):
-            (kind, words), found = COUNTERS[name], {}
-            for scaling in settings["scalings"].split():
-                for ranks in settings.numbers("ranks"):
-                    text, expected = corpora.text(settings.number("bytes") * (ranks if scaling == "weak" else 1))
-                    measured = program.lines(ranks, kind or "memory", ["-f", place.directory / "mr", "-s",
-                                                                       settings["part"], "-o", output, *words, text],
-                                             way=way)
-                    place.clear()
-                    if output.read_bytes() != expected:
-                        raise ob.Failure(f"{name} with {ranks} ranks counted other words than a plain count of {text}")
-                    output.unlink()
-                    found |= {(f"{scaling}-{quantity}", ranks): value for (quantity, _), value in measured.items()}
-            return found
-        measure_kinds(run, program, place, names, lines,
-                      lambda quantity: "bytes" if quantity.endswith("durable") else "s")
 
-    each_place(run, "mapreduce", measure)
+def without(name):
+    """The same variant without checkpoints."""
+    return "-".join(name.split("-")[:2])
 
 
 def overhead(columns, name, x):
-    """Ratios to the same variant without checkpoints."""
-    base = name if name in ("one-sided", "two-sided") else name.rsplit("-", 1)[0]
-    return ob.ratios(columns[name].at(x), columns[base].at(x))
-
-
-def print_mapreduce(run):
-    for fields, totals in run.result.groups("{mpi}/{way}/{place}/{column}/{quantity}"):
-        scaling, _, quantity = fields["quantity"].partition("-")
-        if quantity != "total":
-            continue
-        rows = []
-        for x in next(iter(totals.values())).x:
-            for name in totals:
-                checkpoint, durable = (run.result.find(f"{{mpi}}/{{way}}/{{place}}/{name}/{scaling}-{what}".format(
-                    **fields)) for what in ("checkpoint", "durable"))
-                rows.append([f"{x} {name}", ob.spread_text(totals[name].at(x), 1e3),
-                             ob.spread_text(checkpoint.at(x), 1e3), ob.number(durable.at(x)[0] / MIB),
-                             interval_text(overhead(totals, name, x))])
-        print(f"\nMapReduce, {scaling} scaling, {TITLE.format(**run.result.fields(fields))}: milliseconds, median "
-              "(quartiles)")
-        ob.table(["ranks", "total", "checkpoints", "MiB", "/ without [95 %]"], rows)
+    return ob.ratios(columns[name].at(x), columns[without(name)].at(x))
 
 
 def check_mapreduce(run, targets):
@@ -634,14 +521,16 @@ def check_mapreduce(run, targets):
 
 
 MAPREDUCE = Question(
-    "What do checkpoints of a MapReduce cost by windows on storage, and by MPI I/O?", "Figure 12",
+    "mapreduce", "What do checkpoints of a MapReduce cost by windows on storage, and by MPI I/O?", "Figure 12",
     "In weak scaling checkpoints by windows on storage cost 3.8 % on average; with 512 ranks the job is 59 % faster.",
     {"bytes": ("8M", "512M", "of the text: for each rank in weak, of all in strong scaling"),
      "part": ("1M", "64M", "of the text, for each task; a checkpoint follows each"), "ranks": ("2", "1 2", ""),
      "scalings": ("weak", "weak strong", ""), "vocabulary": ("20000", "100000", "different words of the text")},
     lambda settings: max(settings.numbers("ranks")) * (settings.number("bytes") // 2 + 32 * MIB) * 2 + 64 * MIB,
-    measure_mapreduce, [print_mapreduce], [check_mapreduce],
-    ob.Layout((2, 3), ob.X("ranks"), peers=(("two-sided", "one-sided-storage"),)))
+    COUNTERS, mapreduce_lines,
+    tables([*COUNTERS, *(IntervalRatio(name, without(name)) for name in COUNTERS if name != without(name))], "ranks",
+           {"milliseconds": (1e3, ("total", "checkpoint")), "MiB": (1 / MIB, ("durable",))}), [check_mapreduce],
+    ob.Layout((2, 3), ob.X("ranks"), peers=(("two-sided", "one-sided-storage"),)),
+    lambda quantity: "bytes" if quantity.endswith("durable") else "s")
 
-QUESTIONS = {"rma": RMA, "mstream": MSTREAM, "scattered": SCATTERED, "commits": COMMITS, "dht": DHT, "hacc": HACC,
-             "mapreduce": MAPREDUCE}
+QUESTIONS = {one.name: one for one in (RMA, MSTREAM, SCATTERED, COMMITS, DHT, HACC, MAPREDUCE)}

@@ -8,16 +8,11 @@
  * The data is verified after each measurement. */
 #include "window.h"
 
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "../lib/bench.h"
 
-enum { WARM_UP = 5 };
-enum { WINDOW_BYTES_LEAST = 4096 };
+enum { WARM_UP = 5, WINDOW_BYTES_MIN = 4096 };
 
-static int rank, ranks, times = 1000;
+static long times = 1000;
 static const char *wanted;
 static struct window_options options;
 static struct window window;
@@ -226,15 +221,6 @@ static void measure(const struct operation *operation, long size)
     progress("rma: %s of %ld bytes is done", operation->name, size);
 }
 
-static int is_wanted(const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = wanted; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
-            return 1;
-    return !wanted;
-}
-
 static void prepare_origin(long size)
 {
     origin = malloc((size_t)size + 8);
@@ -248,16 +234,9 @@ static void prepare_origin(long size)
 int main(int argc, char **argv)
 {
     long largest = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "n:o:")) != -1;)
-        if (option == 'n')
-            times = (int)number_of(optarg, "-n");
-        else if (option == 'o')
-            wanted = optarg;
-        else if (!window_option(option, optarg, &options))
-            fail("usage: rma [options] [-n TIMES] [-o OPERATION,...] SIZE...\n" WINDOW_USAGE);
+    program_begin(argc, argv, &options,
+                  (struct program_option[]){{'n', .number = &times}, {'o', .text = &wanted}, {0}},
+                  "rma [options] [-n TIMES] [-o OPERATION,...] SIZE...");
     if (ranks < 2 || optind == argc)
         fail("two ranks at least, and sizes, are needed");
     for (int i = optind; i < argc; i++) {
@@ -268,11 +247,12 @@ int main(int argc, char **argv)
     }
     prepare_origin(largest);
     struct window_request request = {"rma", 2 * largest, 1, 0, 0};
-    if (request.bytes < WINDOW_BYTES_LEAST)
-        request.bytes = WINDOW_BYTES_LEAST;
+    if (request.bytes < WINDOW_BYTES_MIN)
+        request.bytes = WINDOW_BYTES_MIN;
     window_make(&window, &options, &request);
     for (size_t k = 0; k < sizeof(operations) / sizeof(*operations); k++)
-        for (int i = optind; is_wanted(operations[k].name) && i < argc; i++)
+        for (int i = optind; (!wanted || bench_list_has(wanted, operations[k].name)) && i < argc;
+             i++)
             if (!operations[k].is_word || number_of(argv[i], "a size") == 8)
                 measure(&operations[k], number_of(argv[i], "a size"));
     window_free(&window);

@@ -1,12 +1,14 @@
-/* bench/storage/scattered.c: how much is written after stores to a few pages of a large window?
+/* bench/storage/scattered.c: measures how much is written after stores to a few pages of a large
+ * window.
  *
  *   scattered [options of windows] [-b BYTES] [-s STORES] STATE...
  *       "STATE-written STORES BYTES": from the first store to the end of the synchronisation;
  *       "STATE-sync STORES SECONDS".
  *
- * The state of the window is "fresh" (a new file), "reopened" (its file was written and closed
- * before) or "written" (all of it was stored to, and synchronised, through this window). The file
- * is verified afterwards. */
+ * With STATE `fresh` the window has a new file, with `reopened` a file that was written and closed
+ * before. With `written` the program has stored to all of the window and synchronised it.
+ *
+ * The program verifies the file afterwards. */
 #include "window.h"
 
 #include <errno.h>
@@ -88,17 +90,9 @@ static void measure(const char *state, long round)
 
 int main(int argc, char **argv)
 {
-    int ranks;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (int option; (option = getopt(argc, argv, WINDOW_GETOPT "b:s:")) != -1;)
-        if (option == 'b')
-            bytes = number_of(optarg, "-b");
-        else if (option == 's')
-            stores = number_of(optarg, "-s");
-        else if (!window_option(option, optarg, &options))
-            fail("usage: scattered [options] [-b BYTES] [-s STORES] "
-                 "fresh|reopened|written...\n" WINDOW_USAGE);
+    program_begin(argc, argv, &options,
+                  (struct program_option[]){{'b', .number = &bytes}, {'s', .number = &stores}, {0}},
+                  "scattered [options] [-b BYTES] [-s STORES] fresh|reopened|written...");
     if (ranks != 1 || stores < 1 || bytes / PAGE < 8 * stores)
         fail(
             "scattered is for one rank, one store or more, and eight pages or more for each store");

@@ -14,18 +14,13 @@
 
 static const char *const kind_names[] = {"memory", "create", "mmap", "storage", "combined"};
 
-static int world_rank(void)
-{
-    int rank;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return rank;
-}
+int rank, ranks;
 
 void fail(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "rank %d: ", world_rank());
+    fprintf(stderr, "rank %d: ", rank);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -49,7 +44,7 @@ void progress(const char *format, ...)
     static double last;
     if (last == 0)
         last = MPI_Wtime();
-    if (world_rank() != 0 || MPI_Wtime() - last < 2)
+    if (rank != 0 || MPI_Wtime() - last < 2)
         return;
     va_list arguments;
     va_start(arguments, format);
@@ -79,35 +74,73 @@ long number_of(const char *text, const char *what)
     return number * factor;
 }
 
-int window_option(int option, const char *argument, struct window_options *options)
+/* ---- The command line ---- */
+
+#define WINDOW_LETTERS "w:f:F:H:D:k"
+static const char window_usage[] =
+    "  -w KIND    memory (default), create, mmap, storage or combined\n"
+    "  -f FILE    where windows of the last three are; a name and the rank's number are appended\n"
+    "  -F FACTOR  the part of a combined window that is on storage (default 0.5)\n"
+    "  -H K=V     a further info hint; up to 8\n"
+    "  -D FILE    a block device's statistics, for what is written: /sys/block/NAME/stat\n"
+    "  -k         keep what is in the files\n";
+
+static enum window_kind kind_named(const char *name)
 {
-    switch (option) {
-    case 'w':
-        for (size_t i = 0; i < sizeof(kind_names) / sizeof(*kind_names); i++)
-            if (strcmp(argument, kind_names[i]) == 0) {
-                options->kind = (enum window_kind)i;
-                return 1;
-            }
-        fail("-w is memory, create, mmap, storage or combined, not \"%s\"", argument);
-    case 'f':
+    for (size_t i = 0; i < sizeof(kind_names) / sizeof(*kind_names); i++)
+        if (strcmp(name, kind_names[i]) == 0)
+            return (enum window_kind)i;
+    fail("-w is memory, create, mmap, storage or combined, not \"%s\"", name);
+}
+
+/* 1 if the option is one of WINDOW_LETTERS. */
+static int window_option(int letter, const char *argument, struct window_options *options)
+{
+    if (letter == 'w') {
+        options->kind = kind_named(argument);
+    } else if (letter == 'f') {
         options->file = argument;
-        return 1;
-    case 'F':
+    } else if (letter == 'F') {
         options->factor = argument;
-        return 1;
-    case 'H':
+    } else if (letter == 'H') {
         if (options->hint_count == HINTS_MAX || !strchr(argument, '='))
             fail("-H is KEY=VALUE, at most %d times", HINTS_MAX);
         options->hints[options->hint_count++] = argument;
-        return 1;
-    case 'D':
+    } else if (letter == 'D') {
         options->statistics = argument;
-        return 1;
-    case 'k':
+    } else if (letter == 'k') {
         options->is_kept = 1;
-        return 1;
-    default:
+    } else {
         return 0;
+    }
+    return 1;
+}
+
+void program_begin(int argc, char **argv, struct window_options *options,
+                   const struct program_option *own, const char *usage)
+{
+    char letters[64] = WINDOW_LETTERS;
+    size_t length = strlen(letters);
+    for (const struct program_option *one = own; one->letter; one++) {
+        letters[length++] = one->letter;
+        if (!one->flag)
+            letters[length++] = ':';
+    }
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int letter; (letter = getopt(argc, argv, letters)) != -1;) {
+        const struct program_option *one = own;
+        while (one->letter && one->letter != letter)
+            one++;
+        if (one->number)
+            *one->number = number_of(optarg, (char[]){'-', (char)letter, 0});
+        else if (one->text)
+            *one->text = optarg;
+        else if (one->flag)
+            *one->flag = 1;
+        else if (!window_option(letter, optarg, options))
+            fail("usage: %s\n%s", usage, window_usage);
     }
 }
 
@@ -123,8 +156,7 @@ static double device_bytes(const char *path)
         if (fscanf(file, "%llu", &fields[i]) != 1)
             fail("%s: not the statistics of a block device", path);
     fclose(file);
-    return (double)fields[6] *
-           512; /* the kernel counts sectors of 512 bytes, whatever the device's size */
+    return (double)fields[6] * 512; /* the kernel counts sectors of 512 bytes on any device */
 }
 
 static double sum_of_ranks(double own)
@@ -152,7 +184,7 @@ double written_so_far(const struct window_options *options)
 {
     if (!options->statistics)
         return io_so_far("write_bytes");
-    return sum_of_ranks(world_rank() == 0 ? device_bytes(options->statistics) : 0);
+    return sum_of_ranks(rank == 0 ? device_bytes(options->statistics) : 0);
 }
 
 /* ---- Windows ---- */
@@ -162,22 +194,24 @@ static int has_file(enum window_kind kind)
     return kind >= WINDOW_MMAP;
 }
 
-static void set_hint(MPI_Info info, const char *text)
+MPI_Info window_hints(const struct window_options *options)
 {
-    char key[MPI_MAX_INFO_KEY + 1];
-    const char *equals = strchr(text, '=');
-    snprintf(key, sizeof(key), "%.*s", (int)(equals - text), text);
-    MPI_Info_set(info, key, (char *)equals + 1);
+    MPI_Info info;
+    MPI_Info_create(&info);
+    for (int i = 0; i < options->hint_count; i++) {
+        char key[MPI_MAX_INFO_KEY + 1];
+        const char *equals = strchr(options->hints[i], '=');
+        snprintf(key, sizeof(key), "%.*s", (int)(equals - options->hints[i]), options->hints[i]);
+        MPI_Info_set(info, key, (char *)equals + 1);
+    }
+    return info;
 }
 
 static MPI_Info make_hints(const struct window *window, const struct window_options *options,
                            const struct window_request *request)
 {
-    MPI_Info info;
+    MPI_Info info = window_hints(options);
     char offset[32];
-    MPI_Info_create(&info);
-    for (int i = 0; i < options->hint_count; i++)
-        set_hint(info, options->hints[i]);
     if (!has_file(window->kind))
         return info;
     snprintf(offset, sizeof(offset), "%lld", (long long)request->offset);
@@ -234,11 +268,11 @@ static void name_file(struct window *window, const struct window_options *option
         snprintf(window->path, sizeof(window->path), "%s.%s", options->file, request->name);
     else
         snprintf(window->path, sizeof(window->path), "%s.%s.%d", options->file, request->name,
-                 world_rank());
+                 rank);
     window->is_new = !options->is_kept || access(window->path, F_OK) != 0;
     MPI_Barrier(MPI_COMM_WORLD);
-    if (!options->is_kept && (!request->is_shared || world_rank() == 0) &&
-        unlink(window->path) != 0 && errno != ENOENT)
+    if (!options->is_kept && (!request->is_shared || rank == 0) && unlink(window->path) != 0 &&
+        errno != ENOENT)
         fail("cannot remove the old %s: %s", window->path, strerror(errno));
     MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -55,20 +55,25 @@ void window_free(struct window *window);
 /* Makes this rank's part durable on the device. Call it inside a passive epoch. */
 void window_sync(struct window *window);
 
-/* ---- Options common to all programs ---- */
+/* The hints of the options, as an info object that the caller frees. */
+MPI_Info window_hints(const struct window_options *options);
 
-#define WINDOW_GETOPT "w:f:F:H:D:k"
-#define WINDOW_USAGE                                                                               \
-    "  -w KIND    memory (default), create, mmap, storage or combined\n"                           \
-    "  -f FILE    where windows of the last three are; a name and the rank's number are "          \
-    "appended\n"                                                                                   \
-    "  -F FACTOR  the part of a combined window that is on storage (default 0.5)\n"                \
-    "  -H K=V     a further info hint; up to 8\n"                                                  \
-    "  -D FILE    a block device's statistics, for what is written: /sys/block/NAME/stat\n"        \
-    "  -k         keep what is in the files\n"
+/* ---- The command line ---- */
 
-/* 1 when the option is one of these. */
-int window_option(int option, const char *argument, struct window_options *options);
+/* An option of a program's own: its value is a number, a text or, for one without a value, 1. */
+struct program_option {
+    char letter;
+    long *number;
+    const char **text;
+    int *flag;
+};
+
+/* Begins MPI and reads the options: those of windows, and `own`, which ends with letter 0. A wrong
+ * one ends the job with `usage`. Afterwards optind is the first argument. */
+void program_begin(int argc, char **argv, struct window_options *options,
+                   const struct program_option *own, const char *usage);
+
+extern int rank, ranks; /* of MPI_COMM_WORLD, after program_begin */
 
 /* ---- Helpers common to all programs ---- */
 

@@ -2,11 +2,9 @@
 #include "words.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "window.h"
 
@@ -30,14 +28,6 @@ static const char *fold_table(void)
     return table;
 }
 
-size_t word_fold(char *folded, const char *word)
-{
-    size_t length = 0;
-    while (length < WORD_BYTES_MAX && (folded[length] = folded_byte((unsigned char)word[length])))
-        length++;
-    return length;
-}
-
 uint64_t word_hash(const char *word, size_t length)
 {
     uint64_t hash = 0xcbf29ce484222325u;
@@ -52,18 +42,12 @@ uint64_t word_hash(const char *word, size_t length)
 void text_open(struct text *text, const char *path, int64_t part_bytes)
 {
     struct stat status;
-    int file = open(path, O_RDONLY);
-    if (file < 0 || fstat(file, &status) != 0)
+    if (stat(path, &status) != 0)
         fail("cannot read %s: %s", path, strerror(errno));
     if (part_bytes < 1)
         fail("parts of a text have one byte at least");
-    *text = (struct text){path, file, status.st_size, part_bytes,
+    *text = (struct text){path, status.st_size, part_bytes,
                           (long)((status.st_size + part_bytes - 1) / part_bytes)};
-}
-
-void text_close(struct text *text)
-{
-    close(text->file);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -97,23 +81,6 @@ void text_split(const struct text *text, long part, char *bytes, word_function *
         else
             at++;
     }
-}
-
-void text_words(const struct text *text, long part, word_function *take, void *context)
-{
-    struct extent extent = text_extent(text, part);
-    char *bytes = malloc(extent.length + 1);
-    if (!bytes)
-        fail("no memory for %zu bytes of %s", extent.length, text->path);
-    for (size_t got = 0; got < extent.length;) {
-        ssize_t more =
-            pread(text->file, bytes + got, extent.length - got, extent.offset + (int64_t)got);
-        if (more <= 0)
-            fail("cannot read %s: %s", text->path, more ? strerror(errno) : "it became shorter");
-        got += (size_t)more;
-    }
-    text_split(text, part, bytes, take, context);
-    free(bytes);
 }
 
 /* ---- Counts ---- */
@@ -197,7 +164,7 @@ static int compare(const void *a, const void *b)
     return order ? order : x->length < y->length ? -1 : x->length > y->length;
 }
 
-struct count *counts_sort(struct counts *counts)
+void counts_sort(struct counts *counts)
 {
     size_t used = 0;
     for (size_t at = 0; at < counts->room; at++)
@@ -205,5 +172,4 @@ struct count *counts_sort(struct counts *counts)
             counts->entries[used++] = counts->entries[at];
     if (used)
         qsort(counts->entries, used, sizeof(*counts->entries), compare);
-    return counts->entries;
 }

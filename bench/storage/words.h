@@ -17,13 +17,11 @@ typedef void word_function(void *context, const char *word, size_t length);
 
 struct text {
     const char *path;
-    int file;
     int64_t bytes, part_bytes;
     long parts;
 };
 
 void text_open(struct text *text, const char *path, int64_t part_bytes);
-void text_close(struct text *text);
 
 /* The bytes to read for a part: the byte before it, if any, the part, and room for the rest of its
  * last word. */
@@ -36,13 +34,6 @@ struct extent text_extent(const struct text *text, long part);
 /* The part's words, from the bytes of its extent, which are folded in place. */
 void text_split(const struct text *text, long part, char *bytes, word_function *take,
                 void *context);
-
-/* Reads a part and passes on its words. */
-void text_words(const struct text *text, long part, word_function *take, void *context);
-
-/* Folds a word as those of a text; returns its length. `folded` has room for WORD_BYTES_MAX bytes.
- */
-size_t word_fold(char *folded, const char *word);
 
 uint64_t word_hash(const char *word, size_t length);
 
@@ -67,6 +58,6 @@ void counts_add(struct counts *counts, const char *word, size_t length, uint64_t
 void counts_free(struct counts *counts);
 
 /* Moves the counts->used entries to the front, sorted by word. Only counts_free may follow. */
-struct count *counts_sort(struct counts *counts);
+void counts_sort(struct counts *counts);
 
 #endif

@@ -43,47 +43,7 @@ static void emit(const struct cell *c)
     }
 }
 
-/* The fix-up: a negative outflow or late edge is set to 0 and the centre recomputed from the
- * balance, until no other one is negative. Terminates: the centre only decreases, so what was
- * negative stays so. */
-static double fixed_up(const double in[4], const double h[4], double emission, double total)
-{
-    for (int zeros = 0;;) {
-        double gains = emission, losses = total, centre;
-        int negative = 0;
-        for (int f = 0; f < 4; f++) {
-            gains += (zeros >> f & 1 ? 0.5 : 1) * h[f] * in[f];
-            losses += zeros >> f & 1 ? 0 : h[f];
-        }
-        centre = gains > 0 && losses > 0 ? gains / losses : 0;
-        for (int f = 0; f < 4; f++)
-            negative |= (2 * centre < in[f]) << f;
-        if ((negative | zeros) == zeros)
-            return centre;
-        zeros |= negative;
-    }
-}
-
-static void fix_up(const struct cell *c)
-{
-    const struct problem *p = c->problem;
-    for (int m = 0; m < p->angles; m++) {
-        const double in[4] = {c->x[m], c->y[m], c->z[m], c->edge ? c->edge[m] : 0};
-        const double h[4] = {p->h[0][m], p->h[1][m], p->h[2][m], c->edge_factor};
-        const double twice = 2 * c->centre[m];
-        if (twice < in[0] || twice < in[1] || twice < in[2] || twice < in[3])
-            c->centre[m] = fixed_up(in, h, c->emission[m], c->total);
-    }
-}
-
-static inline double outflow_of(double centre, double in, int has_fixup)
-{
-    double out = 2 * centre - in;
-    return has_fixup && out < 0 ? 0 : out;
-}
-
-static inline __attribute__((always_inline)) void flow(const struct cell *c, int has_edge,
-                                                       int has_fixup)
+static void flow(const struct cell *c)
 {
     const int n = c->problem->angles;
     const double *restrict hx = c->problem->h[0], *restrict hy = c->problem->h[1],
@@ -91,33 +51,24 @@ static inline __attribute__((always_inline)) void flow(const struct cell *c, int
     const double *restrict emission = c->emission, *restrict inverse = c->inverse;
     double *restrict x = c->x, *restrict y = c->y, *restrict z = c->z, *restrict edge = c->edge;
     double *restrict centre = c->centre, leaves = 0;
-    int negative = 0;
-#pragma omp simd reduction(| : negative)
+#pragma omp simd
     for (int m = 0; m < n; m++) {
         double gains = emission[m] + hx[m] * x[m] + hy[m] * y[m] + hz[m] * z[m];
-        centre[m] = (has_edge ? gains + ht * edge[m] : gains) * inverse[m];
-        double twice = 2 * centre[m];
-        negative |= has_fixup && ((twice < x[m]) | (twice < y[m]) | (twice < z[m]) |
-                                  (has_edge && twice < edge[m]));
+        centre[m] = (gains + ht * edge[m]) * inverse[m];
     }
-    if (negative)
-        fix_up(c);
 #pragma omp simd reduction(+ : leaves)
     for (int m = 0; m < n; m++) {
-        double out[] = {outflow_of(centre[m], x[m], has_fixup),
-                        outflow_of(centre[m], y[m], has_fixup),
-                        outflow_of(centre[m], z[m], has_fixup)};
-        leaves += hx[m] * (out[0] - x[m]) + hy[m] * (out[1] - y[m]) + hz[m] * (out[2] - z[m]);
-        if (has_edge)
-            leaves += ht * (outflow_of(centre[m], edge[m], has_fixup) - edge[m]);
+        double out[] = {2 * centre[m] - x[m], 2 * centre[m] - y[m], 2 * centre[m] - z[m]};
+        leaves += hx[m] * (out[0] - x[m]) + hy[m] * (out[1] - y[m]) + hz[m] * (out[2] - z[m]) +
+                  2 * ht * (centre[m] - edge[m]);
         x[m] = out[0];
         y[m] = out[1];
         z[m] = out[2];
     }
     *c->outflow += leaves * c->problem->weight / 2;
-    if (has_edge && c->is_end_of_step)
+    if (c->is_end_of_step)
         for (int m = 0; m < n; m++)
-            edge[m] = outflow_of(centre[m], edge[m], has_fixup);
+            edge[m] = 2 * centre[m] - edge[m];
 }
 
 static void add_moments(const struct cell *c)
@@ -137,10 +88,7 @@ static void add_moments(const struct cell *c)
 static void sweep_cell(const struct cell *c)
 {
     emit(c);
-    if (c->problem->has_fixup)
-        c->edge ? flow(c, 1, 1) : flow(c, 0, 1);
-    else
-        c->edge ? flow(c, 1, 0) : flow(c, 0, 0);
+    flow(c);
     add_moments(c);
 }
 
@@ -181,7 +129,7 @@ static void sweep_chunk(struct worker *worker, const struct chunk *chunk)
                 cell.inverse = part->inverse + place * n;
                 cell.outflow = part->outflow + place;
                 cell.known = part->known ? part->known + (of_octant + at) * n : NULL;
-                cell.edge = part->edge ? part->edge + (of_octant + at) * n : NULL;
+                cell.edge = part->edge + (of_octant + at) * n;
                 cell.total = p->total[chunk->group * MATERIALS + is_inside(p, where)];
                 sweep_cell(&cell);
             }

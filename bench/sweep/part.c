@@ -60,7 +60,7 @@ void part_arrays(struct part *part, const struct problem *p,
         {"inverse", &part->inverse, angles},
         {"outflow", &part->outflow, cells},
         {"known", &part->known, p->is_known ? angles * OCTANTS : 0},
-        {"edge", &part->edge, p->steps ? angles * OCTANTS : 0},
+        {"edge", &part->edge, angles * OCTANTS},
         {"largest", &part->largest, 2 * groups},
     };
     for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++)

@@ -4,7 +4,6 @@
  * to lower energies, and each higher order is weaker; group 0 is the fastest. Real harmonics are
  * normalised such that the sum of Y(a) * Y(b) over those of order l is the Legendre polynomial P_l
  * of the cosine between a and b. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,65 +140,33 @@ void problem_set_up(struct problem *p)
 
 /* ---- Options ---- */
 
-static void reject(const char *word, const char *why)
-{
-    char message[200];
-    snprintf(message, sizeof(message), "%s: %s (bench/sweep/sweep.c lists the words)", word, why);
-    fail(message);
-}
-
-static double value_of(const char *word, const char *text, double least)
-{
-    char *end;
-    errno = 0;
-    double value = strtod(text, &end);
-    if (end == text || *end || errno)
-        reject(word, "no number");
-    if (!(value >= least) || value > 1e9)
-        reject(word, "out of range");
-    return value;
-}
-
 void read_options(struct problem *p, char **words)
 {
     const struct {
-        const char *name;
-        int *whole, least;
-        double *real;
+        const char *name, *format;
+        void *value;
     } options[] = {
-        {"nx", &p->nx, 1, NULL},
-        {"ny", &p->ny, 1, NULL},
-        {"nz", &p->nz, 1, NULL},
-        {"angles", &p->angles, 1, NULL},
-        {"groups", &p->groups, 1, NULL},
-        {"orders", &p->orders, 1, NULL},
-        {"chunk", &p->chunk, 1, NULL},
-        {"steps", &p->steps, 0, NULL},
-        {"inners", &p->inners, 1, NULL},
-        {"outers", &p->outers, 1, NULL},
-        {"fixup", &p->has_fixup, 0, NULL},
-        {"known", &p->is_known, 0, NULL},
-        {"width", NULL, 0, &p->width},
-        {"step", NULL, 0, &p->step},
-        {"tolerance", NULL, 0, &p->tolerance},
+        {"nx=", "%d%n", &p->nx},          {"ny=", "%d%n", &p->ny},
+        {"nz=", "%d%n", &p->nz},          {"angles=", "%d%n", &p->angles},
+        {"groups=", "%d%n", &p->groups},  {"orders=", "%d%n", &p->orders},
+        {"chunk=", "%d%n", &p->chunk},    {"steps=", "%d%n", &p->steps},
+        {"inners=", "%d%n", &p->inners},  {"outers=", "%d%n", &p->outers},
+        {"known=", "%d%n", &p->is_known}, {"width=", "%lf%n", &p->width},
+        {"step=", "%lf%n", &p->step},     {"tolerance=", "%lf%n", &p->tolerance},
     };
-    const int count = sizeof(options) / sizeof(options[0]);
     for (; *words; words++) {
-        size_t length = strcspn(*words, "=");
-        int i = 0;
-        while (i < count &&
-               (strlen(options[i].name) != length || strncmp(options[i].name, *words, length) != 0))
+        size_t i = 0, count = sizeof(options) / sizeof(options[0]);
+        while (i < count && strncmp(*words, options[i].name, strlen(options[i].name)) != 0)
             i++;
-        if (i == count || (*words)[length] != '=')
-            reject(*words, "not of the form NAME=VALUE with a known name");
-        double value = value_of(*words, *words + length + 1, options[i].least);
-        if (options[i].real)
-            *options[i].real = value;
-        else if (value != (double)(int)value)
-            reject(*words, "a whole number is wanted");
-        else
-            *options[i].whole = (int)value;
+        const char *text = i < count ? *words + strlen(options[i].name) : "";
+        int length = 0;
+        if (!*text || sscanf(text, options[i].format, options[i].value, &length) != 1 ||
+            text[length])
+            fail("words are NAME=NUMBER, with the names that bench/sweep/sweep.c lists");
     }
+    if (p->nx < 1 || p->ny < 1 || p->nz < 1 || p->angles < 1 || p->groups < 1 || p->orders < 1 ||
+        p->chunk < 1 || p->steps < 0)
+        fail("sizes must be 1 or more");
     if (!(p->width > 0) || !(p->step > 0))
         fail("width and step must be greater than 0");
 }

@@ -176,7 +176,7 @@ static void clear_edges(struct worker *worker)
 {
     const size_t of_group = (size_t)OCTANTS * worker->part->cells * (size_t)worker->problem->angles;
     assign_all_groups(worker);
-    for (int i = 0; i < worker->own && worker->part->edge; i++)
+    for (int i = 0; i < worker->own; i++)
         memset(worker->part->edge + (size_t)worker->groups[i] * of_group, 0,
                of_group * sizeof(double));
 }

@@ -9,7 +9,6 @@
  *   orders=4          of scattering, with the squared number of moments
  *   steps=1           time steps of step=0.01; 0: a steady state
  *   inners=5 outers=100 tolerance=1e-4   when iterations end
- *   fixup=0           1: fix-up of negative fluxes
  *   known=0           1: a source whose solution is known; otherwise one in the middle
  *   chunk=4           cells in x that are swept between two messages
  * Rank 0 prints
@@ -17,7 +16,6 @@
  *   grind PARTS SECONDS     per cell, angle and sweep of a group, over all workers, as in SNAP
  *   sweeps PARTS COUNT      of groups
  *   flux PARTS VALUE        the largest
- *   deepest PARTS VALUE     how far the smallest is below 0
  *   error PARTS VALUE       the largest difference to the known solution; without one
  *   imbalance PARTS VALUE   the largest difference between a cell's gains and losses */
 #include <math.h>
@@ -37,19 +35,7 @@ static double largest_flux(const struct worker *worker, int group)
     return largest;
 }
 
-/* How far the smallest flux is below 0. */
-static double deepest_flux(const struct worker *worker, int group)
-{
-    const size_t cells = worker->part->cells, moments = (size_t)worker->problem->moments;
-    const double *flux = worker->part->flux + (size_t)group * cells * moments;
-    double deepest = 0;
-    for (size_t at = 0; at < cells; at++)
-        deepest = fmax(deepest, -flux[at * moments]);
-    return deepest;
-}
-
-static void print_results(const struct worker *worker, double seconds, double flux, double deepest,
-                          double quality)
+static void print_results(const struct worker *worker, double seconds, double flux, double quality)
 {
     const struct problem *p = worker->problem;
     int parts, rank;
@@ -61,7 +47,6 @@ static void print_results(const struct worker *worker, double seconds, double fl
     printf("solve %d %.9e\ngrind %d %.9e\n", parts, seconds, parts,
            seconds / (of_sweep * (double)worker->sweeps));
     printf("sweeps %d %ld\nflux %d %.15e\n", parts, worker->sweeps, parts, flux);
-    printf("deepest %d %.9e\n", parts, deepest);
     printf("%s %d %.9e\n", p->is_known ? "error" : "imbalance", parts, quality);
 }
 
@@ -73,9 +58,8 @@ static void work(struct worker *worker)
     solve(worker);
     double seconds = MPI_Wtime() - start; /* all end together: solve ends in a comparison */
     double flux = largest_of_all(worker, largest_flux);
-    double deepest = largest_of_all(worker, deepest_flux);
     double quality = largest_of_all(worker, worker->problem->is_known ? known_error : imbalance);
-    print_results(worker, seconds, flux, deepest, quality);
+    print_results(worker, seconds, flux, quality);
 }
 
 int main(int argc, char **argv)

@@ -4,9 +4,9 @@
  * direction a cell depends on the outflows of its three upstream neighbours. The method is that of
  * the proxy application SNAP (Los Alamos), from its public description: diamond differences in
  * space and time, a vector of angles for each of the eight octants, anisotropic scattering between
- * groups by outer and inner iterations, a fix-up of negative fluxes, and the KBA decomposition
- * (Koch, Baker, Alcouffe): the box is decomposed in y and z, and the sweep of an octant is a
- * pipeline of chunks in x that runs diagonally through the parts. */
+ * groups by outer and inner iterations, and the KBA decomposition (Koch, Baker, Alcouffe): the box
+ * is decomposed in y and z, and the sweep of an octant is a pipeline of chunks in x that runs
+ * diagonally through the parts. */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -23,7 +23,7 @@ struct problem {
     int groups, chunk;
     int orders, moments;       /* of scattering: moments = orders squared */
     int steps, inners, outers; /* time steps, 0: a steady state; iterations at most */
-    int has_fixup, is_known;   /* negative fluxes are fixed up; the source's solution is known */
+    int is_known;              /* the source's solution is known */
     double width, step;        /* of a cell; of time */
     double tolerance;          /* of relative changes of the flux in an inner iteration */
     double *cosines[AXES];     /* [angles] */

@@ -1,39 +1,39 @@
-// bench/sync/sync.cpp: barrier, allreduce and dot product of onespace/sync beside those of the MPI.
+// bench/sync/sync.cpp: barrier and allreduce of onespace/sync beside those of the MPI.
 //
-// usage: mpiexec ... sync [-b BATCHES] [-t MILLISECONDS] [-s SIZE,SIZE...] [QUESTION...]
-// Questions: barrier allreduce mismatch dot (all by default; on several nodes the first two).
+// usage: mpiexec ... sync [-b BATCHES] [-t MILLISECONDS] [-o QUESTION,...]
+// Questions: barrier allreduce mismatch (all by default).
 //
-// Rank 0 prints lines "QUESTION/VARIANT X SECONDS", one per batch; a line counts the slowest rank's
-// time. The variants are interleaved by batch, each after ten of our barriers, as in section 4.3 of
-// the paper. X is the number of ranks; for dot, the floats per rank.
+// Rank 0 prints lines "QUESTION/VARIANT RANKS SECONDS", one per batch; a line counts the slowest
+// rank's time. The variants are interleaved by batch, each after ten of our barriers, as in section
+// 4.3 of the paper.
 //   mismatch: 100 barriers of a kind, then the time between the first and the last rank to leave
 //   barrier/limit: the round trip of a cache line between two ranks.
-//   dot/limit: the same without a reduction. Lines "dot/..." give the time of one product.
 #include <functional>
-#include <onespace/sync/cluster.hpp>
+#include <onespace/sync/collectives.hpp>
+#include <onespace/sync/mpi.hpp>
 #include <optional>
 
 #include "../lib/bench.h"
 
 namespace os = onespace::sync;
 
-static int rank, ranks, batches = 10;
-static double batch_seconds = 0.002;
-static std::vector<int> sizes{64, 1024, 16384, 262144};
+static int rank, ranks;
+static bench_options options = {"barrier,allreduce,mismatch", 10, 0, 0.002};
 
 // Our own barrier: where ranks share CPUs, a waiting rank must yield to the others, which not every
 // MPI's does.
-static std::optional<os::cluster_collectives<>> all_ranks;
+static std::optional<os::collectives<>> all_ranks;
+static std::optional<os::barrier<>> our_barrier;
 
 static double slowest(double seconds)
 {
     return all_ranks->allreduce(seconds, os::maximum());
 }
 
-static void print(const std::string &what, int x, double seconds)
+static void print(const std::string &what, double seconds)
 {
     if (rank == 0)
-        bench_print(what.c_str(), x, seconds);
+        bench_print(what.c_str(), ranks, seconds);
 }
 
 struct candidate {
@@ -53,35 +53,31 @@ template <class Call> static candidate timed(const char *name, Call call)
 }
 
 // The time per call of the slowest rank.
-template <class Barrier>
-static double time_of(const candidate &operation, int count, Barrier &barrier)
+static double time_of(const candidate &operation, int count)
 {
     for (int warm = 0; warm < 10; warm++)
-        barrier();
+        our_barrier->wait();
     double seconds = operation.time(count);
-    barrier();
+    our_barrier->wait();
     return slowest(seconds) / count;
 }
 
 // The number of calls per batch: 3 to 100,000.
-template <class Barrier> static int calls_per_batch(const candidate &operation, Barrier &barrier)
+static int calls_per_batch(const candidate &operation)
 {
-    double seconds = time_of(operation, 3, barrier);
-    double count = batch_seconds / time_of(operation, seconds > 1e-4 ? 10 : 100, barrier);
+    double seconds = time_of(operation, 3);
+    double count = options.batch_seconds / time_of(operation, seconds > 1e-4 ? 10 : 100);
     return count < 3 ? 3 : count > 100000 ? 100000 : int(count);
 }
 
-template <class Barrier>
-static void interleave(const char *question, int x, Barrier barrier,
-                       std::vector<candidate> &variants)
+static void interleave(const std::string &question, std::vector<candidate> &variants)
 {
     std::vector<int> counts;
     for (auto &operation : variants)
-        counts.push_back(calls_per_batch(operation, barrier));
-    for (int batch = 0; batch < batches; batch++)
+        counts.push_back(calls_per_batch(operation));
+    for (int batch = 0; batch < options.batches; batch++)
         for (std::size_t i = 0; i < variants.size(); i++)
-            print(std::string(question) + "/" + variants[i].name, x,
-                  time_of(variants[i], counts[i], barrier));
+            print(question + "/" + variants[i].name, time_of(variants[i], counts[i]));
 }
 
 // The round trip of a cache line between two ranks.
@@ -108,20 +104,6 @@ class round_trip
     std::uint64_t round_ = 0;
 };
 
-static void barriers(const os::team &team)
-{
-    os::barrier<> ours(team);
-    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
-                               timed("sync", [&] { ours.wait(); })};
-    std::optional<round_trip> line;
-    if (ranks == 2) {
-        line.emplace(team);
-        all.push_back(timed("limit", [&] { (*line)(); }));
-    }
-    interleave(
-        "barrier", ranks, [&] { ours.wait(); }, all);
-}
-
 static void check(double sum, double expected)
 {
     if (sum == expected)
@@ -130,41 +112,30 @@ static void check(double sum, double expected)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static candidate mpi_allreduce(double mine, double expected)
+static void barriers(const os::team &team)
 {
-    return timed("MPI", [=] {
-        double sum;
-        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        check(sum, expected);
-    });
+    std::vector<candidate> all{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
+                               timed("sync", [ours = &*our_barrier] { ours->wait(); })};
+    std::optional<round_trip> line;
+    if (ranks == 2) {
+        line.emplace(team);
+        all.push_back(timed("limit", [&] { (*line)(); }));
+    }
+    interleave("barrier", all);
 }
 
 static void allreduces(const os::team &team)
 {
-    os::barrier<> barrier(team);
     os::collectives<> ours(team);
     double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    std::vector<candidate> all{mpi_allreduce(mine, expected), timed("sync", [&] {
-                                   check(ours.allreduce(mine, std::plus<>()), expected);
-                               })};
-    interleave(
-        "allreduce", ranks, [&] { barrier.wait(); }, all);
-}
-
-// Several nodes: figures 18 to 21.
-static void measure_nodes(bool with_barrier, bool with_allreduce)
-{
-    double mine = rank + 1, expected = ranks * (ranks + 1) / 2.0;
-    auto barrier = [] { all_ranks->barrier(); };
-    std::vector<candidate> barriers{timed("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); }),
-                                    timed("sync", barrier)};
-    std::vector<candidate> allreduces{
-        mpi_allreduce(mine, expected),
-        timed("sync", [=] { check(all_ranks->allreduce(mine, std::plus<>()), expected); })};
-    if (with_barrier)
-        interleave("barrier", ranks, barrier, barriers);
-    if (with_allreduce)
-        interleave("allreduce", ranks, barrier, allreduces);
+    auto by_mpi = [=] {
+        double sum;
+        MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        check(sum, expected);
+    };
+    auto by_sync = [&] { check(ours.allreduce(mine, std::plus<>()), expected); };
+    std::vector<candidate> all{timed("MPI", by_mpi), timed("sync", by_sync)};
+    interleave("allreduce", all);
 }
 
 static void measure_mismatch(const char *name, const std::function<void()> &barrier)
@@ -173,107 +144,41 @@ static void measure_mismatch(const char *name, const std::function<void()> &barr
         barrier();
     double left = seconds_now(), first = -left, last = left;
     // At least one step of the clock, for ranks that leave together.
-    print(std::string("mismatch-leave/") + name, ranks,
-          std::max(slowest(last) + slowest(first), 1e-9));
+    print(std::string("mismatch-leave/") + name, std::max(slowest(last) + slowest(first), 1e-9));
 }
 
 static void mismatch(const os::team &team)
 {
-    os::barrier<> ours(team);
     os::punctual_barrier<> punctual(team);
-    for (int batch = 0; batch < batches; batch++) {
+    for (int batch = 0; batch < options.batches; batch++) {
         measure_mismatch("MPI", [] { MPI_Barrier(MPI_COMM_WORLD); });
-        measure_mismatch("sync", [&] { ours.wait(); });
+        measure_mismatch("sync", [] { our_barrier->wait(); });
         measure_mismatch("punctual", [&] { punctual.wait(); });
     }
 }
 
-static float product(const std::vector<float> &a, const std::vector<float> &b)
-{
-    float sums[16] = {}; // independent chains that fit the CPU's registers
-    std::size_t i = 0;
-    for (; i + 16 <= a.size(); i += 16)
-        for (int lane = 0; lane < 16; lane++)
-            sums[lane] += a[i + lane] * b[i + lane];
-    float sum = 0;
-    for (; i < a.size(); i++)
-        sum += a[i] * b[i];
-    for (float operation : sums)
-        sum += operation;
-    return sum;
-}
-
-static void dots(const os::team &team)
-{
-    os::barrier<> barrier(team);
-    os::collectives<> ours(team);
-    [[maybe_unused]] static volatile float kept; // keeps the compiler from eliding products
-    for (int size : sizes) {
-        std::vector<float> a(size, 1.0f), b(size, 2.0f);
-        auto mpi = [&] {
-            float sum, mine = product(a, b);
-            MPI_Allreduce(&mine, &sum, 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-            kept = sum;
-        };
-        std::vector<candidate> all{
-            timed("limit", [&] { kept = product(a, b); }), timed("MPI", mpi),
-            timed("sync", [&] { kept = ours.allreduce(product(a, b), std::plus<>()); })};
-        interleave(
-            "dot", size, [&] { barrier.wait(); }, all);
-    }
-}
-
-template <class Wanted> static void measure_node(const os::team &team, Wanted is_chosen)
-{
-    if (is_chosen("barrier"))
-        barriers(team);
-    if (is_chosen("allreduce"))
-        allreduces(team);
-    if (is_chosen("mismatch"))
-        mismatch(team);
-    if (is_chosen("dot"))
-        dots(team);
-}
-
 static int run(int argc, char **argv)
 {
-    for (int option; (option = getopt(argc, argv, "b:t:s:")) != -1;) {
-        if (option == 'b')
-            batches = atoi(optarg);
-        else if (option == 't')
-            batch_seconds = atof(optarg) / 1000;
-        else if (option == 's') {
-            sizes.clear();
-            for (char *word = strtok(optarg, ","); word; word = strtok(nullptr, ","))
-                sizes.push_back(atoi(word));
-        } else
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;)
+        if (!bench_option(&options, option, optarg))
             return 2;
-    }
-    os::cluster cluster(MPI_COMM_WORLD);
-    auto is_chosen = [&](const char *question) {
-        bool found = optind == argc;
-        for (int i = optind; i < argc; i++)
-            found |= strcmp(argv[i], question) == 0;
-        return found;
-    };
-    all_ranks.emplace(cluster);
-    if (cluster.nodes() > 1)
-        measure_nodes(is_chosen("barrier"), is_chosen("allreduce"));
-    else
-        measure_node(cluster.node(), is_chosen);
+    os::team team = os::from_mpi(MPI_COMM_WORLD);
+    all_ranks.emplace(team);
+    our_barrier.emplace(team);
+    if (bench_list_has(options.operations, "barrier"))
+        barriers(team);
+    if (bench_list_has(options.operations, "allreduce"))
+        allreduces(team);
+    if (bench_list_has(options.operations, "mismatch"))
+        mismatch(team);
+    our_barrier.reset();
     all_ranks.reset();
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    setvbuf(stdout, nullptr, _IOLBF, 4096);
-    int status = run(argc, argv);
-    if (rank == 0 && status == 0)
-        puts("done");
-    MPI_Finalize();
-    return status;
+    return bench_run_job(argc, argv, run);
 }

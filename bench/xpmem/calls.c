@@ -1,20 +1,13 @@
 /* bench/xpmem/calls.c: cycles of each call of XPMEM, and of POSIX shared memory.
  *
  * calls members      two tasks: number 0 owns a segment, number 1 measures and also makes its own
- * calls processes    with the kernel module: a forked child of the owner measures
  * calls shm          shm_open and the like
  * calls limit        a locked addition
  *
  * Prints "WHAT INDEX CYCLES": the first call of the process (first), and the median of all later
  * ones (warm). */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../lib/bench.h"
 #include "onespace.h"
@@ -25,41 +18,27 @@ enum { MAKE, GET, ATTACH, DETACH, RELEASE, REMOVE, SEQUENCE };
 enum { OPEN, TRUNCATE, MAP, CLOSE, RECEIVER_OPEN, RECEIVER_MAP, RECEIVER_CLOSE, UNMAP };
 static const size_t SIZE = 2ul << 30; /* the paper's array */
 
-static uint64_t spans[CALLS_MAX][ROUNDS];
-static uint64_t empty; /* ticks between two readings */
+static double spans[CALLS_MAX][ROUNDS];
+static double empty; /* ticks between two readings */
 
 static void require(int right, const char *what)
 {
-    if (right)
-        return;
-    fprintf(stderr, "calls: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-static int compare(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-static uint64_t median(uint64_t *values, int count)
-{
-    qsort(values, (size_t)count, sizeof(*values), compare);
-    return values[count / 2];
+    if (!right)
+        bench_fail(what, strerror(errno));
 }
 
 static void measure_empty(void)
 {
-    static uint64_t values[ROUNDS];
+    static double values[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t start = ticks_now();
-        values[i] = ticks_now() - start;
+        values[i] = (double)(ticks_now() - start);
     }
-    empty = median(values, ROUNDS);
+    empty = bench_median(values, ROUNDS);
 }
 
 /* Never 0: anything faster than reading the clock counts as one tick. */
-static uint64_t without_clock(uint64_t span)
+static double without_clock(double span)
 {
     return span > empty ? span - empty : 1;
 }
@@ -67,9 +46,9 @@ static uint64_t without_clock(uint64_t span)
 static void print_spans(int from, int to)
 {
     for (int call = from; call <= to; call++) {
-        printf("first %d %llu\n", call, (unsigned long long)without_clock(spans[call][0]));
-        uint64_t warm = median(spans[call] + WARM_UP, ROUNDS - WARM_UP);
-        printf("warm %d %llu\n", call, (unsigned long long)without_clock(warm));
+        double warm = bench_median(spans[call] + WARM_UP, ROUNDS - WARM_UP);
+        printf("first %d %.0f\n", call, without_clock(spans[call][0]));
+        printf("warm %d %.0f\n", call, without_clock(warm));
     }
 }
 
@@ -78,7 +57,7 @@ static void print_spans(int from, int to)
     do {                                                                                           \
         uint64_t start_ = ticks_now();                                                             \
         expression;                                                                                \
-        spans[call][round] = ticks_now() - start_;                                                 \
+        spans[call][round] = (double)(ticks_now() - start_);                                       \
     } while (0)
 
 /* From get to release of another member's segment. */
@@ -170,23 +149,6 @@ static void measure_members(void)
     wait_for_both();
 }
 
-/* With the kernel module, which forked children may use. */
-static void measure_processes(void)
-{
-    int status, *memory = map_memory();
-    measure_owner(memory);
-    xpmem_segid_t segid = xpmem_make(memory, SIZE, XPMEM_PERMIT_MODE, (void *)0600);
-    require(segid > 0, "xpmem_make");
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        measure_reader(segid);
-        measure_sequence(memory);
-        exit(0);
-    }
-    require(waitpid(child, &status, 0) == child && status == 0, "the child");
-}
-
 static void measure_shm(void)
 {
     char name[64];
@@ -219,8 +181,7 @@ static void measure_limit(void)
             for (int i = 0; i < ADDITIONS; i++)
                 __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
         });
-    uint64_t warm = median(spans[0] + WARM_UP, ROUNDS - WARM_UP);
-    printf("warm 0 %g\n", (double)warm / ADDITIONS);
+    printf("warm 0 %g\n", bench_median(spans[0] + WARM_UP, ROUNDS - WARM_UP) / ADDITIONS);
 }
 
 int main(int argc, char **argv)
@@ -229,13 +190,11 @@ int main(int argc, char **argv)
     measure_empty();
     if (strcmp(what, "members") == 0)
         measure_members();
-    else if (strcmp(what, "processes") == 0)
-        measure_processes();
     else if (strcmp(what, "shm") == 0)
         measure_shm();
     else if (strcmp(what, "limit") == 0)
         measure_limit();
     else
-        return fprintf(stderr, "usage: calls members|processes|shm|limit\n"), 2;
+        return fprintf(stderr, "usage: calls members|shm|limit\n"), 2;
     return 0;
 }

@@ -7,18 +7,19 @@ const char bench_help[] =
     "usage: onespace bench [OPTION...]\n"
     "\n"
     "Measures what two ranks gain as tasks of one address space, on this machine and with your "
-    "MPI: MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy between "
-    "two threads.\n"
+    "MPI: MPI_Sendrecv and ping-pong as processes and as tasks, interleaved, beside memcpy "
+    "between two threads.\n"
     "\n"
-    "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec along PATH (default); "
+    "      --mpi path|mpich|openmpi|all  path: the MPI of mpicc and mpiexec in PATH (default); "
     "mpich, openmpi: Debian's; all: every one that is found\n"
-    "      --quick  fewer sizes and repeats: some seconds for each MPI\n"
-    "      --repeats N  runs of processes and of tasks each; few of them scatter more\n"
-    "      --fresh  send what has just been written, not the same buffer again and again\n"
-    "      --json  print the results as JSON (onespace-bench/1) in place of the table\n"
-    "  -h, --help\n"
+    "      --quick  use fewer sizes and repeats: some seconds for each MPI\n"
+    "      --repeats N  runs of processes and of tasks each; the fewer, the more the results "
+    "scatter\n"
+    "      --fresh  send freshly written data, not the same buffer repeatedly\n"
+    "      --json  print the results as JSON (onespace-bench/1), not as a table\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: 0; 1 when something is missing or a run failed; 2 wrong usage.\n";
+    "Exit status: 0; 1 if something is missing or a run failed; 2 on a usage error.\n";
 
 enum { OPT_MPI = 256, OPT_QUICK, OPT_REPEATS, OPT_FRESH, OPT_JSON };
 

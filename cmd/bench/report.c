@@ -8,18 +8,18 @@
 const char report_help[] =
     "usage: onespace report [OPTION...]\n"
     "\n"
-    "Makes one page, for a browser or a printer, of all results that benchmarks have left: a "
-    "figure for each question, the paper's figure and claim beside what was found, machine and "
-    "versions.\n"
+    "Makes one page, for a browser or a printer, of all benchmark results: a figure for each "
+    "question, the paper's figure and claim beside the finding, machine and versions.\n"
     "\n"
-    "      --results DIRECTORY  with the JSON files of benchmarks; may be given several times "
-    "(default: where benchmarks write them: ONESPACE_BENCH_RESULTS, else bench/results, in an "
-    "installation ~/.cache/onespace/bench)\n"
-    "  -o, --output FILE  the page (default: report.html in the first directory)\n"
-    "  -h, --help\n"
+    "      --results DIRECTORY  read the JSON files of this directory; may be given several "
+    "times (default: ONESPACE_BENCH_RESULTS, else bench/results, in an installation "
+    "~/.cache/onespace/bench)\n"
+    "  -o, --output FILE  write this page (default: report.html in the first directory)\n"
+    "  -h, --help  print this help\n"
     "\n"
     "Files that are not results are named and left out.\n"
-    "Exit status: 0; 1 when no results are left or the page cannot be written; 2 wrong usage.\n";
+    "Exit status: 0; 1 if no results are left or the page cannot be written; 2 on a usage "
+    "error.\n";
 
 enum { OPT_RESULTS = 256 };
 

@@ -244,13 +244,13 @@ static void find_verdict(const char *name, struct verdict *verdict)
 const char check_help[] =
     "usage: onespace check [--json] PROGRAM...\n"
     "\n"
-    "Says for each program whether it can be a task; if not, why and what to do. Nothing is run. "
-    "Programs are found as `onespace run` finds them: along PATH, through links and #! lines.\n"
+    "Reports for each program whether it can be a task; if not, why and what to do. Runs "
+    "nothing. Finds programs as `onespace run` does: along PATH, through links and #! lines.\n"
     "\n"
-    "      --json  an array, for programs\n"
-    "  -h, --help\n"
+    "      --json  print an array\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: 0 when all can be tasks, 1 when one cannot, 2 wrong usage.\n";
+    "Exit status: 0 if all can be tasks, 1 if one cannot, 2 on a usage error.\n";
 
 static void print_verdict(const struct verdict *verdict, unsigned width)
 {

@@ -314,16 +314,16 @@ static void print_fish(FILE *out)
 const char completion_help[] =
     "usage: onespace completion bash|zsh|fish\n"
     "\n"
-    "Prints what makes the shell complete commands and options of onespace. An installation has it "
-    "where shells look; else:\n"
+    "Prints a script with which the shell completes commands and options of onespace. "
+    "Installations have it where shells search; elsewhere:\n"
     "\n"
     "  bash  source <(onespace completion bash)\n"
     "  zsh  onespace completion zsh >DIRECTORY/_onespace, a directory of $fpath\n"
     "  fish  onespace completion fish | source\n"
     "\n"
-    "  -h, --help\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: 0; 2 wrong usage.\n";
+    "Exit status: 0; 2 on a usage error.\n";
 
 int command_completion(int argc, char **argv)
 {

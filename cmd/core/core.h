@@ -36,7 +36,7 @@ struct core_threads {
  * does not stop (the kernel waits for a device or for a vfork child in its name), or -errno. None
  * is stopped after a failure. */
 int core_stop(const struct ps_task *task, struct core_threads *threads, int *stuck);
-/* Lets the threads continue and frees. 0, or -ESRCH if one of them was killed. */
+/* Lets the threads continue and frees. 0, or -ESRCH if a thread was killed meanwhile. */
 int core_release(struct core_threads *threads);
 
 /* ---- segments.c: which memory of the task the core has ---- */

@@ -127,16 +127,15 @@ int doctor_read(const char *path, char *text, size_t size)
 const char doctor_help[] =
     "usage: onespace doctor [--json] [--ranks N]\n"
     "\n"
-    "Looks at the kernel, the limits, the container, onespace itself, the MPI libraries and the "
-    "current directory's file system, makes a few tasks, and says what is good, what could be "
-    "better and what is wrong, with the fix. Changes nothing.\n"
+    "Checks the kernel, the limits, the container, onespace itself, the MPI libraries and the "
+    "file system of the current directory, and runs a few tasks. Prints a line for each "
+    "finding: good, warning or wrong, with the fix. Changes nothing.\n"
     "\n"
-    "      --json  an array of {status, subject, finding, fix}, for programs\n"
-    "      --ranks N  only whether N ranks of a job fit on this node, and what to raise if they do "
-    "not\n"
-    "  -h, --help\n"
+    "      --json  print an array of {status, subject, finding, fix}\n"
+    "      --ranks N  check only whether N ranks of a job fit on this node, and what to raise\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: 0 when nothing is wrong, 1 when something is, 2 wrong usage.\n";
+    "Exit status: 0 if nothing is wrong, 1 if something is, 2 on a usage error.\n";
 
 enum { SUBJECT_AT = 9, FINDING_AT = 28 };
 

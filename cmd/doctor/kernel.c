@@ -28,7 +28,7 @@ static void say_crashes(struct kernel_release kernel, const char *release)
                    "Linux %s lacks what a space needs (it came with 4.17)", release);
     else if (!kernel_release_at_least(kernel, 5, 16, 0))
         doctor_say(DOCTOR_WARNING, "kernel",
-                   "Use Linux 5.16 or later, or root for gdb and its like.",
+                   "Use Linux 5.16 or later, or run gdb and similar tools as root.",
                    "Linux %s: so that a crash ends one task alone, spaces are undumpable: only "
                    "privileged processes may trace tasks",
                    release);

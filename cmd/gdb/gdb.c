@@ -21,14 +21,15 @@ enum { GDB_OLDEST = 13 };
 const char gdb_help[] =
     "usage: onespace gdb SPACE | PID [-- GDB-OPTION...]\n"
     "\n"
-    "Attaches gdb (13 or later) to the root and to all tasks of the space of that name, or the one "
-    "that this process belongs to: an inferior each, with its own program and libraries. The "
-    "process given is selected. All stop and go on together. When gdb ends they go on without it.\n"
+    "Attaches gdb (13 or later) to the root and all tasks of a space, given by its name or by a "
+    "process: an inferior each, with its own program and libraries. The given process is "
+    "selected. All stop and continue together; when gdb ends, they continue without it.\n"
     "\n"
-    "  onespace-attach  a command within gdb: attach to the tasks that were spawned since\n"
-    "  -h, --help\n"
+    "  onespace-attach  command within gdb: attach to tasks that were spawned since\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "Exit status: gdb's; 1 when it cannot attach, 127 when there is no gdb; 2 wrong usage.\n";
+    "Exit status: that of gdb; 1 if it cannot attach; 127 if there is no gdb; 2 on a usage "
+    "error.\n";
 
 extern char **environ;
 static volatile sig_atomic_t gdb_pid;

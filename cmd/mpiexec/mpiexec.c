@@ -261,20 +261,18 @@ const char mpiexec_help[] =
     "           [: [LAUNCHER-OPTION...] [--] PROGRAM [ARGUMENT...]]...\n"
     "\n"
     "Starts MPI ranks as tasks: calls the launcher of the program's own MPI with `onespace run` "
-    "before each program, and all else as it is given. These options come first; those after them "
-    "are the launcher's:\n"
+    "before each program, and passes everything else on. These options come before those of "
+    "the launcher:\n"
     "\n"
-    "      --launcher PATH  this launcher, instead of the one of the libmpi that the program "
-    "needs\n"
+    "      --launcher PATH  call this launcher, not that of the libmpi that the program needs\n"
     "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\"\n"
-    "      --print  print the launcher's command line and run nothing; without a program, the "
-    "words "
-    "that stand before each\n"
-    "  -h, --help\n"
+    "      --print  print the command line and run nothing; without a program, print the words "
+    "before each program\n"
+    "  -h, --help  print this help\n"
     "\n"
-    "An option of the launcher that is not known here needs -- before the program.\n"
-    "Exit status: the launcher's; 2 wrong usage; 126 the program cannot be a task; 127 there is no "
-    "launcher.\n";
+    "Options of the launcher that onespace does not know need -- before the program.\n"
+    "Exit status: that of the launcher; 2 on a usage error; 126 if the program cannot be a "
+    "task; 127 if there is no launcher.\n";
 
 struct request {
     char *launcher;    /* named by the user, or NULL */

@@ -8,16 +8,17 @@ static const char usage[] =
     "usage: pip-exec [-n N] [-f FUNCTION] [-c CORE] PROGRAM [ARGUMENT...]\n"
     "           [: [OPTION...] PROGRAM [ARGUMENT...]]...\n"
     "\n"
-    "Runs programs as PiP tasks of one root. (For MPI programs, and without\n"
-    "Process-in-Process: `onespace run`.)\n"
+    "Runs programs as PiP tasks of one root. Use `onespace run` for MPI programs\n"
+    "and programs that do not use Process-in-Process.\n"
     "\n"
-    "  -n N         N tasks of the next program (default 1; 300 in all)\n"
+    "  -n N         run N tasks of the next program (default 1; at most 300 in all)\n"
     "  -f FUNCTION  start at `int FUNCTION(void *)` instead of main\n"
-    "  -c CORE      bind the first of them to the CORE-th CPU, the next to the next\n"
-    "               one... (default: not bound)\n"
+    "  -c CORE      bind the first task to the CORE-th CPU, the second to the next,\n"
+    "               and so on (default: not bound)\n"
+    "  -h, --help   print this help\n"
     "\n"
-    "Exit status: the largest of the tasks', 128+N when one was ended by signal N,\n"
-    "2 wrong usage.\n";
+    "Exit status: the largest of the tasks'; 128+N if signal N killed a task; 2 on a\n"
+    "usage error.\n";
 
 struct segment {
     char **argv;

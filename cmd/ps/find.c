@@ -91,8 +91,8 @@ int access_check(const char *command, int pid)
 /* ---- Making undumpable spaces readable ----
  *
  * Before Linux 5.16 a space is undumpable (reaper/reaper.h): only privileged processes may read its
- * members, though all of it is this user's. Its reaper, known by its name, makes it dumpable when
- * it gets a signal, and undumpable again when this process has ended, for whatever reason. */
+ * members, although this user owns them. On a signal the reaper, known by its name, makes the space
+ * dumpable. It makes it undumpable again when this process has ended, for any reason. */
 
 enum { WAIT_MS = 1000 };
 

@@ -280,23 +280,24 @@ static int repair_versions(struct windows_list *list, struct storage_error *erro
 const char windows_help[] =
     "usage: onespace windows [--verify | --repair] [--json] FILE...\n"
     "\n"
-    "Lists the versions of windows on storage (onespace_window_commit), the newest first. FILE is "
-    "the value of the hint storage_alloc_filename; with a file per rank give all of them.\n"
+    "Lists the versions of windows on storage (onespace_window_commit), the newest first. FILE "
+    "is the value of the hint storage_alloc_filename; with a file per rank, name all of them.\n"
     "\n"
     "      --verify  read all data and compare them with their checksums\n"
-    "      --repair  verify; give up versions that are damaged or unfinished, so that the window "
-    "opens with the newest good one. No job may have the window open.\n"
-    "      --json  an array of versions, for programs\n"
-    "  -h, --help\n"
+    "      --repair  verify, then give up damaged and unfinished versions, so that the window "
+    "opens with the newest good one; no job may have the window open\n"
+    "      --json  print an array of versions\n"
+    "  -h, --help  print this help\n"
     "\n"
     "  STATE  complete: a window opens with the newest of these; unfinished: the commit did not "
-    "complete; damaged: the data of a rank are not what was written (with --verify); elsewhere: "
-    "parts of some ranks are in none of the files given\n"
-    "  RANKS  whose parts are in the files, of how many\n"
-    "  SIZE  of the window; DISK: what the parts occupy, shared blocks counted each time\n"
+    "complete; damaged: the data do not match their checksums (--verify); elsewhere: parts of "
+    "some ranks are in none of the files\n"
+    "  RANKS  number of ranks whose parts are in the files, of how many\n"
+    "  SIZE  size of the window\n"
+    "  DISK  size on the device; shared blocks count each time\n"
     "\n"
-    "Exit status: 0; 1 when no version is complete, one is damaged, or a file cannot be read; 2 "
-    "wrong usage.\n";
+    "Exit status: 0; 1 if no version is complete, one is damaged, or a file cannot be read; 2 "
+    "on a usage error.\n";
 
 struct request {
     int verify, repair, as_json;

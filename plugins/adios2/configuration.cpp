@@ -120,34 +120,13 @@ const std::map<std::string, Setter> &setters()
 // Parameters of ADIOS2 itself, and those of SST that matter only when SST is the fallback.
 bool is_ignored(const std::string &key)
 {
-    static const char *const names[] = {
-        "pluginname",
-        "pluginlibrary",
-        "registrationmethod",
-        "datatransport",
-        "wandatatransport",
-        "mercuryprotocol",
-        "isrowmajor",
-        "networkinterface",
-        "controltransport",
-        "controlmodule",
-        "controlinterface",
-        "datainterface",
-        "commpattern",
-        "preloadmode",
-        "marshalmethod",
-        "compressionmethod",
-        "speculativepreloadmode",
-        "specautonodethreshold",
-        "readershortcircuitreads",
-        "uselateststep",
-        "cpcommpattern",
-        "numtimeststeps",
-        "numtimesteps",
-        "useonetimeattributes",
-        "readerdptransport",
-    };
-    return std::find(std::begin(names), std::end(names), key) != std::end(names);
+    static const std::string names =
+        " pluginname pluginlibrary registrationmethod datatransport wandatatransport "
+        "mercuryprotocol isrowmajor networkinterface controltransport controlmodule "
+        "controlinterface datainterface commpattern preloadmode marshalmethod compressionmethod "
+        "speculativepreloadmode specautonodethreshold readershortcircuitreads uselateststep "
+        "cpcommpattern numtimeststeps numtimesteps useonetimeattributes readerdptransport ";
+    return names.find(" " + key + " ") != std::string::npos;
 }
 
 } // namespace

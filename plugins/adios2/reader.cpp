@@ -209,11 +209,6 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_s)
     if (is_over)
         return adios2::StepStatus::EndOfStream;
     int timeout_ms = timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0f);
-    // Work that the next step probably needs is done before the step is there. A program that calls
-    // BeginStep repeatedly without a timeout does not pay for it each time.
-    bool are_selections_reset = is_layout_unchanged && timeout_ms != 0;
-    if (are_selections_reset)
-        reset_selections();
     adios2::StepStatus status = has_next   ? adios2::StepStatus::OK
                                 : is_first ? take_common_step(timeout_ms)
                                            : take_step(timeout_ms);
@@ -223,7 +218,7 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_s)
     }
     has_next = has_next && reads_first_step;
     in_step = true;
-    read_variables(are_selections_reset);
+    read_variables();
     return status;
 }
 

@@ -48,7 +48,6 @@ class Reader
         const Block *block;
         Loan *loan; // NULL: the block is of this reader (AddressVariable)
         unsigned writer;
-        size_t number;     // in the writer's part
         Dims start, count; // in the array; in a joined array, where the block is placed
         bool has_statistics = false;
         alignas(16) unsigned char min[16], max[16];
@@ -87,16 +86,13 @@ class Reader
     [[noreturn]] void fail(const char *call, const std::string &reason) const;
 
     // The variables of a step (reader_variables.cpp).
-    void read_variables(bool are_selections_reset);
+    void read_variables();
     void find_parts();
-    bool has_last_layout() const;
-    void update_blocks();
-    void add_block(const Block &block, size_t number, unsigned writer, Loan *loan);
+    void add_block(const Block &block, unsigned writer, Loan *loan);
     void compute_shape(VariableState &variable);
     void define(const std::string &variable_name, VariableState &variable);
     template <class T> void define_type(const std::string &variable_name, VariableState &variable);
     void undefine(const std::string &variable_name, VariableState &variable);
-    void reset_selections();
     void define_attributes(const Part &part);
     void add_address_variables();
     static const Block &address_block(const std::string &variable_name, VariableState &variable);
@@ -122,10 +118,9 @@ class Reader
     bool reads_first_step = false, has_read_first_step = false; // by the control
     std::map<std::string, VariableState, std::less<>> variables;
     std::vector<DeferredGet> deferred;
-    std::vector<const Part *> parts;                           // of this step, by writer
-    std::vector<uint64_t> attribute_versions, layout_versions; // of the last step, by writer
+    std::vector<const Part *> parts;          // of this step, by writer
+    std::vector<uint64_t> attribute_versions; // of the last step, by writer
     bool in_step = false, is_first = true, is_over = false;
-    bool is_layout_unchanged = false; // this step's blocks are those of the last one
 };
 
 } // namespace onespace_adios

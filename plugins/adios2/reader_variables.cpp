@@ -1,73 +1,40 @@
 // plugins/adios2/reader_variables.cpp: the variables and attributes of a step in the program's IO.
 //
-// As with SST, the IO has the variables of the current step, with their shapes, and no others. If
-// number, names, shapes and blocks are those of the last step, only the blocks' addresses are new.
+// As with SST, the IO has the variables of the current step, with their shapes, and no others.
 #include "reader.hpp"
 
 namespace onespace_adios
 {
 
-// `are_selections_reset`: this BeginStep has called reset_selections.
-void Reader::read_variables(bool are_selections_reset)
+void Reader::read_variables()
 {
     find_parts();
-    is_layout_unchanged = has_last_layout();
-    if (is_layout_unchanged) {
-        update_blocks();
-    } else {
-        layout_versions.clear();
-        for (auto &[ignored, variable] : variables)
-            variable.blocks.clear();
-        for (unsigned rank = 0; rank < parts.size(); rank++)
-            for (uint64_t i = 0; i < parts[rank]->block_count; i++)
-                add_block(parts[rank]->blocks[i], i, rank, parts[rank]->loan);
-    }
+    for (auto &[ignored, variable] : variables)
+        variable.blocks.clear();
     attribute_versions.resize(parts.size());
     for (unsigned rank = 0; rank < parts.size(); rank++) {
-        if (attribute_versions[rank] != parts[rank]->attributes_version)
-            define_attributes(*parts[rank]);
-        attribute_versions[rank] = parts[rank]->attributes_version;
+        const Part &part = *parts[rank];
+        for (uint64_t i = 0; i < part.block_count; i++)
+            add_block(part.blocks[i], rank, part.loan);
+        if (attribute_versions[rank] != part.attributes_version)
+            define_attributes(part);
+        attribute_versions[rank] = part.attributes_version;
     }
     if (shows_addresses)
         add_address_variables();
     for (auto &[variable_name, variable] : variables) {
-        if (!is_layout_unchanged && !variable.blocks.empty())
+        if (!variable.blocks.empty()) {
             compute_shape(variable);
-        else if (!is_layout_unchanged && variable.is_defined)
-            undefine(variable_name, variable);
-        if (!variable.blocks.empty() && (!is_layout_unchanged || !are_selections_reset))
             define(variable_name, variable);
-    }
-    layout_versions.resize(parts.size());
-    for (unsigned rank = 0; rank < parts.size(); rank++)
-        layout_versions[rank] = parts[rank]->layout_version;
-}
-
-// ---- Blocks ----
-
-bool Reader::has_last_layout() const
-{
-    bool is_same = layout_versions.size() == parts.size();
-    for (size_t rank = 0; is_same && rank < parts.size(); rank++)
-        is_same = parts[rank]->layout_version == layout_versions[rank];
-    return is_same;
-}
-
-// The blocks of the last step are those of this one, at other addresses.
-void Reader::update_blocks()
-{
-    for (auto &[ignored, variable] : variables) {
-        for (BlockRef &ref : variable.blocks) {
-            if (!ref.loan)
-                continue; // add_address_variables updates it
-            ref.block = &parts[ref.writer]->blocks[ref.number];
-            ref.loan = parts[ref.writer]->loan;
-            ref.has_statistics = false;
+        } else if (variable.is_defined) {
+            undefine(variable_name, variable);
         }
     }
 }
 
-void Reader::add_block(const Block &block, size_t number, unsigned writer, Loan *loan)
+// ---- Blocks ----
+
+void Reader::add_block(const Block &block, unsigned writer, Loan *loan)
 {
     std::string_view block_name(block.name.bytes, block.name.length);
     auto found = variables.find(block_name);
@@ -89,7 +56,6 @@ void Reader::add_block(const Block &block, size_t number, unsigned writer, Loan 
     ref.block = &block;
     ref.loan = loan;
     ref.writer = writer;
-    ref.number = number;
     if (block.start)
         ref.start.assign(block.start, block.start + block.dimensions);
     if (block.count)
@@ -178,15 +144,6 @@ void Reader::undefine(const std::string &variable_name, VariableState &variable)
     variable.is_defined = false;
 }
 
-// Called before the step is there: the variables of the last step with everything selected. If the
-// step has another layout, read_variables defines them anew.
-void Reader::reset_selections()
-{
-    for (auto &[variable_name, variable] : variables)
-        if (variable.is_defined)
-            define(variable_name, variable);
-}
-
 // ---- Attributes ----
 
 namespace
@@ -261,13 +218,10 @@ void Reader::add_address_variables()
 {
     std::vector<const Block *> blocks; // added after the loop over `variables`, which they change
     for (auto &[variable_name, variable] : variables)
-        if (!variable.blocks.empty() && variable.blocks.front().loan &&
-            variable.blocks.front().block->dimensions)
+        if (!variable.blocks.empty() && variable.blocks.front().block->dimensions)
             blocks.push_back(&address_block(variable_name, variable));
-    if (is_layout_unchanged) // the last step's blocks, at the same addresses
-        return;
     for (const Block *block : blocks)
-        add_block(*block, 0, 0, nullptr);
+        add_block(*block, 0, nullptr);
 }
 
 } // namespace onespace_adios

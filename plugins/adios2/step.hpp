@@ -21,7 +21,7 @@ namespace onespace_adios
 {
 
 // Increment when a structure below changes: a reader rejects a writer with another ABI.
-constexpr uint32_t ABI = 3;
+constexpr uint32_t ABI = 4;
 constexpr uint64_t MAGIC = UINT64_C(0x3173616f69646131); // "1adioas1"
 constexpr const char *PART_NAME = "adios2";
 
@@ -103,8 +103,19 @@ struct Request {
 
 // ---- A step ----
 
-// The kinds of adios2::ShapeID.
-enum class Shape : uint32_t { global_value, global_array, joined_array, local_value, local_array };
+// The kinds of adios2::ShapeID, and in this version its numbers, too.
+enum class Shape : uint32_t {
+    global_value = 1,
+    global_array,
+    joined_array,
+    local_value,
+    local_array
+};
+static_assert((uint32_t)adios2::ShapeID::GlobalValue == (uint32_t)Shape::global_value &&
+              (uint32_t)adios2::ShapeID::GlobalArray == (uint32_t)Shape::global_array &&
+              (uint32_t)adios2::ShapeID::JoinedArray == (uint32_t)Shape::joined_array &&
+              (uint32_t)adios2::ShapeID::LocalValue == (uint32_t)Shape::local_value &&
+              (uint32_t)adios2::ShapeID::LocalArray == (uint32_t)Shape::local_array);
 
 struct Text {
     const char *bytes;
@@ -173,9 +184,6 @@ struct Part {
     const Block *blocks;
     const Attribute *attributes;
     uint64_t attributes_version; // equal versions: equal attributes
-    // Steps of one writer with equal versions have the same blocks in the same order, but for
-    // `data`, `lent` and, for texts, `bytes`.
-    uint64_t layout_version;
 };
 
 // The writer's first rank shows this in a channel of its own from Open to Close.

@@ -259,10 +259,6 @@ void Writer::publish()
     StepBuffer &buffer = step_buffer();
     collect_attributes();
     buffer.attributes = attributes;
-    if (layout.size() > buffer.blocks.size()) {
-        layout.resize(buffer.blocks.size());
-        layout_version++;
-    }
     begin_loan(buffer.loan);
     buffer.part = {MAGIC,
                    ABI,
@@ -273,8 +269,7 @@ void Writer::publish()
                    attributes->all.size(),
                    buffer.blocks.data(),
                    attributes->all.data(),
-                   attributes->version,
-                   layout_version};
+                   attributes->version};
     int result = onespace_insitu_publish(channel);
     if (result < 0)
         fail("EndStep", result);
@@ -380,22 +375,7 @@ Block &Writer::add_block(const Request &request)
     Block block = {};
     block.name = store_text(buffer.memory, request.name);
     block.element = request.element;
-    switch (request.shape_kind) {
-    case adios2::ShapeID::GlobalValue:
-        block.shape_kind = Shape::global_value;
-        break;
-    case adios2::ShapeID::LocalValue:
-        block.shape_kind = Shape::local_value;
-        break;
-    case adios2::ShapeID::GlobalArray:
-        block.shape_kind = Shape::global_array;
-        break;
-    case adios2::ShapeID::JoinedArray:
-        block.shape_kind = Shape::joined_array;
-        break;
-    default:
-        block.shape_kind = Shape::local_array;
-    }
+    block.shape_kind = static_cast<Shape>(request.shape_kind);
     bool is_array =
         block.shape_kind != Shape::global_value && block.shape_kind != Shape::local_value;
     if (is_array) {
@@ -406,25 +386,8 @@ Block &Writer::add_block(const Request &request)
     }
     block.bytes =
         is_array ? element_count(request.count) * request.element_bytes : request.element_bytes;
-    update_layout_version(buffer.blocks.size(), request);
     buffer.blocks.push_back(block);
     return buffer.blocks.back();
-}
-
-// Compares block `number` with that of the last step, so that readers need not.
-void Writer::update_layout_version(size_t number, const Request &request)
-{
-    if (number < layout.size()) {
-        const BlockLayout &last = layout[number];
-        if (last.name == request.name && last.element == request.element &&
-            last.shape_kind == request.shape_kind && last.shape == request.shape &&
-            last.start == request.start && last.count == request.count)
-            return;
-    }
-    layout.resize(number);
-    layout.push_back({request.name, request.element, request.shape_kind, request.shape,
-                      request.start, request.count});
-    layout_version++;
 }
 
 // Copies the values into the step.

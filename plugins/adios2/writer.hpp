@@ -46,13 +46,6 @@ class Writer
         Part part = {};
         Loan loan = {};
     };
-    // A Put without its values.
-    struct BlockLayout {
-        std::string name;
-        Element element;
-        adios2::ShapeID shape_kind;
-        Dims shape, start, count;
-    };
     struct DeferredPut {
         size_t block;
         Request request;
@@ -74,7 +67,6 @@ class Writer
 
     // Puts.
     Block &add_block(const Request &request);
-    void update_layout_version(size_t number, const Request &request);
     void store_values(Block &block, const Request &request, const void *values);
 
     // The loan of deferred Puts.
@@ -103,8 +95,6 @@ class Writer
     std::vector<DeferredPut> deferred;
     std::vector<size_t> lent; // numbers of this step's lent blocks
     Backoff lending;
-    std::vector<BlockLayout> layout; // of the last step, replaced by this step's as it is written
-    uint64_t layout_version = 0;
     std::shared_ptr<AttributeSet> attributes, spare_attributes;
     uint64_t next_step = 0, published = 0;
     bool in_step = false, is_discarded = false, is_closed = false;

@@ -51,8 +51,10 @@ enum {
     HEAP_MMAP = 32 << 20, /* larger blocks by mmap, which are unmapped when they are freed */
 };
 
+static struct space_slot no_slot;
+
 struct space *agent_space;
-struct space_slot *agent_self;
+struct space_slot *agent_self = &no_slot;
 uintptr_t agent_low;
 
 /* On request: a heap that keeps free memory makes fewer system calls and page faults. Each of these

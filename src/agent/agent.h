@@ -14,8 +14,10 @@
  * has no libdl. */
 extern void *dlsym(void *restrict, const char *restrict) WEAK;
 
-/* NULL outside a space. Set once, before the program's first constructor. */
+/* NULL outside a space, or if the space is another version's. Set once, before the program's first
+ * constructor. */
 extern struct space *agent_space;
+/* Likewise; else a slot of zeroes, so that free() need not check. */
 extern struct space_slot *agent_self;
 /* Start of the task's range; 0 outside a space, and without interposition, where the task's memory
  * is not confined to the range. */

@@ -177,8 +177,8 @@ static int check_mapped(const struct onespace_insitu_array *array, uint64_t span
             end - from > (uintptr_t)PAGES * ARCH_PAGE ? from + (uintptr_t)PAGES * ARCH_PAGE : end;
         if (raw(__NR_mincore, from, next - from, present) != 0)
             return insitu_fail(-EFAULT,
-                               "array '%s' says that it spans %llu bytes from %p, but not all of "
-                               "that is mapped: check its shape and strides",
+                               "array '%s' spans %llu bytes from %p, but some are not mapped: "
+                               "check its shape and strides",
                                array->name, (unsigned long long)span, array->address);
     }
     return 0;

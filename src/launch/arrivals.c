@@ -56,6 +56,7 @@ static int check_request(const struct host *host, struct request *request, char 
 
 static void join_launch(struct host *host, struct request *request)
 {
+    host->requested_ms = host_now_ms();
     request->launch = launch_join(host, &request->head);
     (void)launch_acknowledge(request); /* ignore errors: a later read reports EOF */
 }

@@ -201,6 +201,7 @@ static void serve_client(struct client *client)
     struct protocol_signal signal;
     ssize_t got = recv(client->socket, &signal, sizeof(signal), MSG_DONTWAIT);
     if (got == (ssize_t)sizeof(signal)) {
+        client->forwarded |= UINT64_C(1) << (((unsigned)signal.number - 1) % 64);
         forward_signal(client, &signal);
     } else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
         close(client->socket);
@@ -248,30 +249,89 @@ static void send_end(struct host *host, struct client *client, struct protocol_r
     close(client->socket);
 }
 
-/* Reads a status from the waiting thread and tells the shim of the task that has ended. */
+/* Tells the shim that its task has ended. */
+static void remove_client(struct host *host, struct client **at)
+{
+    struct client *client = *at;
+    struct launch *launch = client->launch;
+    struct protocol_reply reply = {.kind = PROTOCOL_ENDED, .status = client->status};
+    add_to_total(host, &reply);
+    if (client->socket >= 0)
+        send_end(host, client, &reply);
+    *at = client->next;
+    free(client);
+    if (!launch)
+        return;
+    launch->ended--;
+    if (--launch->running == 0)
+        hydra_status_release(launch);
+    launch_leave(host, launch);
+}
+
+static void remove_ended_clients(struct host *host, const struct launch *launch)
+{
+    if (launch && launch->ended > 1 && launch->ended == launch->running)
+        hydra_status_hold_all(host, launch);
+    for (struct client **at = &host->clients; *at;)
+        if ((*at)->has_ended && (*at)->launch == launch)
+            remove_client(host, at); /* the last one frees the launch */
+        else
+            at = &(*at)->next;
+}
+
+/* Hydra forwards a signal to all ranks, and kills the others when the first one is dead. Processes
+ * have the status of the forwarded signal nevertheless, because the kernel decides it when the
+ * signal is sent. A shim blocks the signal and would have the status of SIGKILL. So after such a
+ * signal no shim of the launch exits before all can (hydra_status_hold_all). */
+static int must_await_others(const struct client *client)
+{
+    const struct launch *launch = client->launch;
+    int status = client->status.status;
+    if (!launch || !client->is_hydra || launch->ended == launch->running)
+        return 0;
+    return launch->ended > 1 ||
+           (WIFSIGNALED(status) && (client->forwarded >> (WTERMSIG(status) - 1) & 1));
+}
+
+/* Some tasks of the launch continue in spite of the signal. */
+static void remove_clients_that_waited(struct host *host)
+{
+    enum { AWAIT_OTHERS_MS = 2000 };
+    const struct launch *launch = host->launches;
+    while (launch && (!launch->ended || host_now_ms() - launch->ended_ms < AWAIT_OTHERS_MS))
+        launch = launch->next;
+    if (launch)
+        remove_ended_clients(host, launch);
+}
+
+static int some_client_waits(const struct host *host)
+{
+    for (const struct client *client = host->clients; client; client = client->next)
+        if (client->has_ended)
+            return 1;
+    return 0;
+}
+
+/* Reads a status from the waiting thread. */
 static void serve_status(struct host *host)
 {
-    struct protocol_reply reply = {.kind = PROTOCOL_ENDED};
-    if (read(host->status_pipe[0], &reply.status, sizeof(reply.status)) !=
-        (ssize_t)sizeof(reply.status))
+    struct onespace_status status;
+    if (read(host->status_pipe[0], &status, sizeof(status)) != (ssize_t)sizeof(status))
         return;
-    if (reply.status.id == 0)
+    if (status.id == 0)
         launch_check_mappings(host);
-    for (struct client **at = &host->clients; *at; at = &(*at)->next) {
-        struct client *client = *at;
-        if (client->task != reply.status.id)
-            continue;
-        add_to_total(host, &reply);
-        if (client->socket >= 0)
-            send_end(host, client, &reply);
-        oversubscription_remove();
-        *at = client->next;
-        if (client->launch && --client->launch->running == 0)
-            hydra_status_release(client->launch);
-        launch_leave(host, client->launch);
-        free(client);
+    struct client *client = host->clients;
+    while (client && client->task != status.id)
+        client = client->next;
+    if (!client)
         return;
-    }
+    oversubscription_remove();
+    client->has_ended = 1;
+    client->status = status;
+    if (client->launch && client->launch->ended++ == 0)
+        client->launch->ended_ms = host_now_ms();
+    if (!must_await_others(client))
+        remove_ended_clients(host, client->launch);
 }
 
 /* ---- The thread that waits for tasks ---- */
@@ -353,7 +413,8 @@ static int serve_round(struct host *host, int idle_timeout_ms)
     if (!polled)
         return 1;
     unsigned count = fill_polled(host, polled), at = 2;
-    int waits = host->held || host->queue || launch_kill_is_pending(host);
+    int waits =
+        host->held || host->queue || launch_kill_is_pending(host) || some_client_waits(host);
     int timeout = waits ? HOLD_MS : idle_timeout_ms, arrivals = host_arrival_timeout(host);
     int is_shortened = arrivals >= 0 && (timeout < 0 || arrivals < timeout);
     int ready = poll(polled, count, is_shortened ? arrivals : timeout);
@@ -363,6 +424,7 @@ static int serve_round(struct host *host, int idle_timeout_ms)
             serve_client(client);
     if (ready > 0 && polled[1].revents)
         serve_status(host);
+    remove_clients_that_waited(host);
     host_serve_arrivals(host);
     if (ready > 0 && polled[0].revents)
         host_accept(host);
@@ -424,6 +486,7 @@ int host_serve(int listener, const char *directory, const char *name, int expect
                         .spare_fd = -1,
                         .status_pipe = {-1, -1},
                         .ranks_expected = expected,
+                        .requested_ms = host_now_ms(),
                         .launcher = launcher};
     snprintf(host.socket_path, sizeof(host.socket_path), "%s/%s", directory, name);
     prctl(PR_SET_NAME, "onespace-host");
@@ -439,14 +502,13 @@ int host_serve(int listener, const char *directory, const char *name, int expect
     } else {
         snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     }
-    int64_t started = host_now_ms();
     for (;;) {
         int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
         int launcher_lives = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
-        int expects_ranks = (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) &&
-                            launcher_lives && !launch_failed_earlier(&host);
+        int expects_ranks =
+            (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) && launcher_lives;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
-        if (!idle || busy || (expects_ranks && host_now_ms() - started < EXPECT_MS))
+        if (!idle || busy || (expects_ranks && host_now_ms() - host.requested_ms < EXPECT_MS))
             continue;
         if (stop_listening(&host, directory))
             return EXIT_SUCCESS;

@@ -81,11 +81,15 @@ void request_free(struct request *request);
 
 struct launch {
     uint64_t id;
-    unsigned ranks;   /* that the launcher starts on this node */
-    unsigned members; /* requests and clients */
-    unsigned running; /* clients among them */
-    int token;        /* for say_once; negative: there was no descriptor for it */
-    int error;        /* of the rank that could not start, or 0 */
+    unsigned ranks;    /* that the launcher starts on this node */
+    unsigned members;  /* requests and clients */
+    unsigned running;  /* clients among them */
+    unsigned ended;    /* clients whose task has ended, which their shims do not know yet */
+    int64_t ended_ms;  /* when the first of these tasks ended */
+    unsigned joined;   /* members so far, and those that have left */
+    int64_t joined_ms; /* the last one */
+    int token;         /* for say_once; negative: there was no descriptor for it */
+    int error;         /* of the rank that could not start, or 0 */
     int64_t failed_ms;
     uint32_t refused_before; /* calls that failed for lack of mappings before the launch began */
     int shortage_reported;   /* that mappings have run out */
@@ -109,8 +113,6 @@ void launch_refuse(struct host *host, struct request *request, int error, const 
 void launch_kill_failed(struct host *host);
 /* Whether launch_kill_failed will have something to do. */
 int launch_kill_is_pending(const struct host *host);
-/* Whether a launch failed some time ago, so that the host does not wait for its other ranks. */
-int launch_failed_earlier(const struct host *host);
 /* Called for some seconds after a system call has failed for lack of mappings. Tells the running
  * ranks of each launch, and fails a launch that has had no mappings for two seconds: ranks that
  * wait for one that cannot continue would wait for ever. */
@@ -119,12 +121,16 @@ void launch_check_mappings(struct host *host);
  * Sets an empty message to the reason, once per launch. */
 void launch_report_shortage(struct launch *launch, int status, char *message, size_t size);
 
-/* Keeps the exit status of a job whose rank failed as Hydra would report it for processes. Called
- * when the task of `failed` has ended badly, before its shim learns that. No effect where tracing
- * is not allowed, or while another launch is held. */
+/* Keep the exit status of a job as Hydra would report it for processes. No effect where tracing is
+ * not allowed, or while another launch is traced.
+ *
+ * hydra_status_hold: called when the task of `failed` has ended badly, before its shim learns that;
+ * until hydra_status_release, when all tasks of the launch on this host have ended.
+ * hydra_status_hold_all: called when all tasks have ended, before any shim learns that; until each
+ * shim has begun to exit, so that nothing can change its status. */
 void hydra_status_hold(const struct host *host, const struct client *failed);
-/* All tasks of the launch on this host have ended. */
 void hydra_status_release(const struct launch *launch);
+void hydra_status_hold_all(const struct host *host, const struct launch *launch);
 
 /* ---- host.c ---- */
 
@@ -141,6 +147,9 @@ struct client {
     int is_unnumbered;     /* the launcher gave it a number, which it cannot have in this space */
     struct launch *launch; /* NULL: started by no launcher */
     int64_t started_ms;    /* CLOCK_MONOTONIC */
+    uint64_t forwarded;    /* signals that the shim has forwarded; bit n-1 for signal n */
+    int has_ended;         /* the task, with `status`, which the shim does not know yet */
+    struct onespace_status status;
     struct client *next;
 };
 
@@ -160,6 +169,7 @@ struct host {
     char space_error[256];     /* why there is no space, or empty: then all requests are refused */
     sem_t spawned;             /* counts tasks that the waiting thread has not waited for */
     int ranks_seen;            /* refused, queued or started; and peers that sent something else */
+    int64_t requested_ms;      /* the last request, or the start */
     int ranks_expected;        /* that the launcher starts on this node, or -1 */
     int launcher;              /* its PID, or 0 */
     struct report_total total; /* of the tasks that ended since the space was last empty */

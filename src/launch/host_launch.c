@@ -60,13 +60,14 @@ static struct launch *create(struct host *host, const struct protocol_request *h
     return launch;
 }
 
-/* Frees launches without members. A failed one stays for a while for shims that come late, but not
- * for the next job of a launcher that has several. */
+/* Frees launches without members. A failed one stays for shims that come late, for as long as they
+ * come one after another, but not for the next job of a launcher that has several. */
 static void free_unused(struct host *host)
 {
     for (struct launch **at = &host->launches; *at;) {
         struct launch *launch = *at;
-        if (launch->members || (launch->error && host_now_ms() - launch->failed_ms < FORGET_MS)) {
+        if (launch->members || (launch->error && launch->joined < launch->ranks &&
+                                host_now_ms() - launch->joined_ms < FORGET_MS)) {
             at = &launch->next;
             continue;
         }
@@ -87,8 +88,11 @@ struct launch *launch_join(struct host *host, const struct protocol_request *hea
         launch = launch->next;
     if (!launch)
         launch = create(host, head);
-    if (launch)
-        launch->members++;
+    if (!launch)
+        return NULL;
+    launch->members++;
+    launch->joined++;
+    launch->joined_ms = host_now_ms();
     return launch;
 }
 
@@ -114,7 +118,7 @@ int launch_acknowledge(struct request *request)
 
 void launch_mark_reported(struct launch *launch)
 {
-    if (launch && launch->token >= 0 && say_once_claim(launch->token))
+    if (launch && launch->token >= 0)
         say_once_done(launch->token);
 }
 
@@ -179,14 +183,6 @@ int launch_kill_is_pending(const struct host *host)
 {
     for (const struct launch *launch = host->launches; launch; launch = launch->next)
         if (launch->error && launch->running)
-            return 1;
-    return 0;
-}
-
-int launch_failed_earlier(const struct host *host)
-{
-    for (const struct launch *launch = host->launches; launch; launch = launch->next)
-        if (launch->error && host_now_ms() - launch->failed_ms >= GRACE_MS)
             return 1;
     return 0;
 }
@@ -279,19 +275,26 @@ void launch_check_mappings(struct host *host)
  *
  * So when a rank has failed, the host traces the shims of the other ranks: the kernel shows a
  * traced process that was killed to its parent only when the tracer detaches, here when all tasks
- * of the launch have ended. A separate thread traces, because the kernel detaches what a thread
- * traces when that thread ends, whatever its state. */
+ * of the launch have ended.
+ *
+ * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
+ * has stopped at the beginning of its exit. None can be reaped before, and none changes its status
+ * after that.
+ *
+ * A separate thread traces, because the kernel detaches what a thread traces when that thread ends,
+ * whatever its state. */
 
-/* KILL_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
+/* TRACE_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
  * PMI_Finalize. */
-enum { KILL_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5 };
+enum { TRACE_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5 };
 
 struct tracer {
+    const struct launch *launch; /* NULL: until each shim has begun to exit */
     unsigned count;
-    pid_t shims[]; /* 0: not traced, or no longer */
+    pid_t shims[]; /* 0: needs no attention any more */
 };
 
-/* The launch whose shims are traced, or NULL. The polling thread sets it before it starts the
+/* The launch for which the tracer waits, or NULL. The polling thread sets it before it starts the
  * tracer and clears it when all tasks have ended; the tracer clears it at its deadline. The tracer
  * only tests it: it orders nothing else. */
 static _Atomic(const struct launch *) held;
@@ -301,8 +304,8 @@ static _Atomic int is_tracing;
  * which the tracer frees. */
 static sem_t tracing_begun;
 
-/* A traced shim may be stopped (SIGTSTP) and continued. */
-static void forward_stop(pid_t shim)
+/* A traced shim stops at each signal. It may also be stopped (SIGTSTP) and continued. */
+static void pass_on_signal(pid_t shim)
 {
     int status;
     if (waitpid(shim, &status, __WALL | WNOHANG) != shim || !WIFSTOPPED(status))
@@ -314,17 +317,21 @@ static void forward_stop(pid_t shim)
         ptrace(PTRACE_CONT, shim, 0, (long)(is_event ? 0 : number));
 }
 
-/* Returns whether the shim must still be traced. */
-static int trace_shim(pid_t shim)
+/* Returns whether the tracer must attend to the shim again. */
+static int trace_shim(const struct tracer *tracer, pid_t shim)
 {
     siginfo_t info = {.si_pid = 0};
     int options = WEXITED | WSTOPPED | WNOHANG | __WALL;
     if (waitid(P_PID, (id_t)shim, &info, options | WNOWAIT) != 0)
         return errno == EINTR;
-    if (info.si_pid == 0 || (info.si_code == CLD_KILLED && info.si_status == SIGKILL))
+    if (info.si_pid == 0)
         return 1;
+    if (info.si_code == CLD_KILLED && info.si_status == SIGKILL)
+        return tracer->launch != NULL;
+    if (info.si_code == CLD_TRAPPED && info.si_status == (SIGTRAP | PTRACE_EVENT_EXIT << 8))
+        return 0; /* stays stopped until the tracer ends */
     if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) {
-        forward_stop(shim);
+        pass_on_signal(shim);
         return 1;
     }
     /* Now its parent can reap it. */
@@ -332,59 +339,67 @@ static int trace_shim(pid_t shim)
     return 0;
 }
 
+/* Returns whether the shims must still be traced. */
+static int trace_shims(struct tracer *tracer)
+{
+    int is_awaited = 0;
+    for (unsigned i = 0; i < tracer->count; i++) {
+        if (tracer->shims[i] && !trace_shim(tracer, tracer->shims[i]))
+            tracer->shims[i] = 0;
+        is_awaited |= tracer->shims[i] != 0;
+    }
+    return tracer->launch ? atomic_load_explicit(&held, memory_order_relaxed) == tracer->launch
+                          : is_awaited;
+}
+
 static void *trace(void *argument)
 {
     static const struct timespec interval = {.tv_nsec = TRACE_INTERVAL_MS * 1000000};
     struct tracer *tracer = argument;
-    const struct launch *launch = atomic_load_explicit(&held, memory_order_relaxed);
+    long options = tracer->launch ? 0 : PTRACE_O_TRACEEXIT;
     for (unsigned i = 0; i < tracer->count; i++)
-        if (ptrace(PTRACE_SEIZE, tracer->shims[i], 0, 0) != 0)
+        if (ptrace(PTRACE_SEIZE, tracer->shims[i], 0, options) != 0)
             tracer->shims[i] = 0;
-    unsigned count = tracer->count;
     sem_post(&tracing_begun);
-    uint64_t deadline = futex_deadline(KILL_TIMEOUT_MS);
-    while (atomic_load_explicit(&held, memory_order_relaxed) == launch &&
-           futex_now_ns() < deadline) {
-        for (unsigned i = 0; i < count; i++)
-            if (tracer->shims[i] && !trace_shim(tracer->shims[i]))
-                tracer->shims[i] = 0;
+    uint64_t deadline = futex_deadline(TRACE_TIMEOUT_MS);
+    while (trace_shims(tracer) && futex_now_ns() < deadline)
         nanosleep(&interval, NULL);
-    }
     free(tracer);
     atomic_store_explicit(&held, NULL, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 0, memory_order_release);
     return NULL;
 }
 
-static struct tracer *list_shims(const struct host *host, const struct client *failed)
+/* The shims of the launch but that of `failed`; NULL: all. */
+static struct tracer *list_shims(const struct host *host, const struct launch *launch,
+                                 const struct client *failed)
 {
-    unsigned count = 0;
-    for (const struct client *client = host->clients; client; client = client->next)
-        count++;
-    struct tracer *tracer = calloc(1, sizeof(*tracer) + count * sizeof(tracer->shims[0]));
+    struct tracer *tracer = calloc(1, sizeof(*tracer) + launch->running * sizeof(tracer->shims[0]));
     if (!tracer)
         return NULL;
+    tracer->launch = failed ? launch : NULL;
     for (const struct client *client = host->clients; client; client = client->next)
-        if (client != failed && client->launch == failed->launch && client->socket >= 0 &&
+        if (client != failed && client->launch == launch && client->socket >= 0 &&
             peer_confirm(client->socket, &client->peer) == 0)
             tracer->shims[tracer->count++] = client->peer.pid;
     return tracer;
 }
 
-void hydra_status_hold(const struct host *host, const struct client *failed)
+static void start_tracer(const struct host *host, const struct launch *launch,
+                         const struct client *failed)
 {
     pthread_t thread;
-    if (!failed->is_hydra || !failed->launch || failed->launch->running < 2 ||
-        atomic_load_explicit(&is_tracing, memory_order_acquire))
+    if (atomic_load_explicit(&is_tracing, memory_order_acquire))
         return;
-    struct tracer *tracer = list_shims(host, failed);
+    struct tracer *tracer = list_shims(host, launch, failed);
     if (!tracer || sem_init(&tracing_begun, 0, 0) != 0) {
         free(tracer);
         return;
     }
-    atomic_store_explicit(&held, failed->launch, memory_order_relaxed);
+    atomic_store_explicit(&held, tracer->launch, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 1, memory_order_relaxed);
     if (pthread_create(&thread, NULL, trace, tracer) != 0) {
+        atomic_store_explicit(&held, NULL, memory_order_relaxed);
         atomic_store_explicit(&is_tracing, 0, memory_order_relaxed);
         free(tracer);
         return;
@@ -392,6 +407,17 @@ void hydra_status_hold(const struct host *host, const struct client *failed)
     pthread_detach(thread);
     while (sem_wait(&tracing_begun) != 0)
         ;
+}
+
+void hydra_status_hold(const struct host *host, const struct client *failed)
+{
+    if (failed->is_hydra && failed->launch && failed->launch->running > 1)
+        start_tracer(host, failed->launch, failed);
+}
+
+void hydra_status_hold_all(const struct host *host, const struct launch *launch)
+{
+    start_tracer(host, launch, NULL);
 }
 
 void hydra_status_release(const struct launch *launch)

@@ -2,11 +2,11 @@
 #include "launch/report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "space/registry.h"
@@ -93,30 +93,34 @@ int report_departure(int id, const char *program, char *text, size_t size)
 
 /* ---- One message per launch ---- */
 
-enum { NOT_PRINTED = 1, PRINTED = 2, WAIT_MS = 1000 };
+/* A record lock belongs to one process, unlike a lock by flock, and the kernel releases it when
+ * that process ends. A seal marks that the message was printed, because a write would be subject to
+ * RLIMIT_FSIZE. */
+
+static void set_lock(int token, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+    while (fcntl(token, F_SETLKW, &lock) != 0 && errno == EINTR)
+        ;
+}
 
 int say_once_create(void)
 {
-    int token = eventfd(NOT_PRINTED, EFD_CLOEXEC | EFD_NONBLOCK);
+    int token = memfd_create("onespace-said", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     return token < 0 ? -errno : token;
 }
 
 int say_once_claim(int token)
 {
-    uint64_t state;
-    struct pollfd printed = {token, POLLIN, 0};
-    if (read(token, &state, sizeof(state)) != (ssize_t)sizeof(state)) {
-        (void)poll(&printed, 1, WAIT_MS); /* does not read it: other shims wait, too */
-        return 0;
-    }
-    if (state == NOT_PRINTED)
+    set_lock(token, F_WRLCK);
+    if (!(fcntl(token, F_GET_SEALS) & F_SEAL_SEAL))
         return 1;
-    say_once_done(token); /* restores the state for the other shims */
+    set_lock(token, F_UNLCK);
     return 0;
 }
 
 void say_once_done(int token)
 {
-    const uint64_t printed = PRINTED;
-    (void)!write(token, &printed, sizeof(printed));
+    fcntl(token, F_ADD_SEALS, F_SEAL_SEAL); /* fails if there is a seal */
+    set_lock(token, F_UNLCK);
 }

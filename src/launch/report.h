@@ -35,21 +35,16 @@ int report_departure(int id, const char *program, char *text, size_t size);
 /* ---- One message per launch ----
  *
  * The ranks of one launcher fail for the same reason at the same time, and each of their shims
- * learns it. The host gives the shims of a launch a token, an eventfd that outlives the host. The
- * shim that reads the token first prints the message:
- *
- *   1   no shim has printed
- *   0   a shim is about to print
- *   2   the message was printed
- *
- * The others wait until it was printed, because a launcher ends all ranks when the first one
- * fails. */
+ * learns it. The host gives the shims of a launch a token, a memory file that outlives the host.
+ * The shim that locks the token first prints the message. The others wait for the lock, because a
+ * launcher ends all ranks when the first one fails. If that shim is killed before it has printed
+ * the message, the next one prints it. */
 
 /* A token, or -errno. */
 int say_once_create(void);
-/* 1: the caller prints the message and calls say_once_done. 0: another shim has printed it, or had
- * a second to do so. */
+/* 1: the caller prints the message and calls say_once_done. 0: another process has printed it. */
 int say_once_claim(int token);
+/* Also without a claim: no process prints a message any more. */
 void say_once_done(int token);
 
 #endif

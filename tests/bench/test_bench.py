@@ -271,19 +271,6 @@ def test_mappings_measures_loops_of_every_kind(bench):
         check_series(series, [4096, 65536], 2)
 
 
-@pytest.mark.long
-def test_mappings_measures_many_numbers_of_workers(bench):
-    found = bench("mappings", "--workers", "2,12", "--loops", "all", "--iterations", "4", "--sizes", "4096,1048576",
-                  "--repeats", "1")
-    for workers in (2, 12):
-        check_series(found.pop(f"enter/{workers}"), [4096, 1048576], 1)
-        for loop in ("mmap", "touch", "brk", "heap", "fault", "populate", "arena", "huge"):
-            for kind in ("threads", "tasks", "processes"):
-                if (loop, kind) != ("brk", "threads"):
-                    check_series(found.pop(f"{loop}/{kind}/{workers}"), [4096, 1048576], 1)
-    assert not found
-
-
 def test_call_measures_all_ways(bench):
     need_two_cpus()
     found = bench("call", "--quick", "--repeats", "2", "--no-plot")
@@ -386,9 +373,8 @@ def test_solvers_measures_with_equal_results(bench):
 def test_solvers_notices_wrong_results(job, tmp_path):
     """With a copy whose solver begins with another problem wherever it is a task."""
     copy = tmp_path / "bench/solvers"
-    shutil.copytree(BENCH / "solvers", copy)
-    for name in ("lib", "p2p"):
-        (tmp_path / "bench" / name).symlink_to(BENCH / name)
+    for name in ("solvers", "lib", "p2p"):
+        shutil.copytree(BENCH / name, tmp_path / "bench" / name)
     source = (copy / "cg.c").read_text()
     assert source.count("cos(0.03 * x)") == 1
     (copy / "cg.c").write_text(source.replace("cos(0.03 * x)", 'cos(0.03 * x) + !!getenv("ONESPACE_TASK_ID")'))
@@ -415,18 +401,6 @@ def test_messagerate_measures_two_nodes(bench, job):
     for variant in ("processes", "tasks", "threads", "streams"):
         check_series(found.pop(f"mpich/{variant}"), [1], 1)
     assert not found
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_sync_measures_two_nodes(bench, job):
-    need_nodes(job)
-    found = bench("sync", "--nodes", "2", "--mpi", need("mpich"), "--ranks", "2", "--questions", "barrier,allreduce",
-                  *SHORT, "--no-plot", timeout=180)
-    assert set(found) == {f"mpich/{way}/{question}/{variant}" for way in ("processes", "tasks")
-                          for question in ("barrier", "allreduce") for variant in ("MPI", "sync")}
-    for series in found.values():
-        check_series(series, [2], 2)
 
 
 USE_NODES = """
@@ -487,16 +461,6 @@ def test_sweep_measures_every_form(bench, mpi):
                  "one rank / CPUs"):
         check_series(found.pop(f"{mpi}/{form}"), [2], 1)
     assert not found
-
-
-@pytest.mark.alone
-@pytest.mark.long
-def test_sweep_measures_two_nodes(bench, job):
-    need_nodes(job)
-    found = bench("sweep", "--nodes", "--mpi", need("mpich"), "--workers", "1", "--cpus", "2", *SWEEP,
-                  timeout=240)
-    for form in ("MPI", "MPI + OpenMP, 1 each", "MPI + tasks, 1 each"):
-        check_series(found.pop(f"mpich/{form}"), [2], 1)
 
 
 def test_sweep_refuses_workers_that_no_cpus_fit(job):
@@ -564,19 +528,9 @@ def test_sweep_scatters_by_direction(sweep):
     assert max(errors) < 1.1 * min(errors)
 
 
-@pytest.mark.long
-@by_one_worker
-def test_sweep_repairs_negative_fluxes(sweep):
-    """And all that a cell gets it still gives."""
-    words = ("steps=0", "orders=1", "width=2")
-    left, fixed_up = sweep(1, 8, *words), sweep(1, 8, *words, "fixup=1")
-    assert left["deepest"] > 0.001 and fixed_up["deepest"] == 0
-    assert left["imbalance"] < 1e-12 and fixed_up["imbalance"] < 1e-12
-
-
 @by_one_worker
 def test_sweep_is_the_same_on_any_number_of_ranks(sweep):
-    words = ("fixup=1", "width=1", "chunk=3", "inners=2", "outers=2")
+    words = ("width=1", "chunk=3", "inners=2", "outers=2")
     assert len({sweep(ranks, 9, *words)["flux"] for ranks in (1, 2, 3, 6)}) == 1
 
 
@@ -597,12 +551,11 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MP
     assert damaged > 2 * sound
 
 
-@pytest.mark.parametrize("word,why", [("nx=a", "no number"), ("nx=0", "out of range"), ("nx=1.5", "a whole number"),
-                                      ("colour=1", "a known name"), ("nx", "a known name")])
+@pytest.mark.parametrize("word", ["nx=a", "nx=0", "nx=1.5", "colour=1", "nx"])
 @by_one_worker
-def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word, why):
+def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word):
     result = job.run(MPIS["mpich"].command(1, [built_sweep(), "mpi", "1", word]))
-    assert result.code != 0 and f"{word}: " in result.err and why in result.err, result
+    assert result.code != 0 and ("sizes must be 1 or more" if word == "nx=0" else "NAME=NUMBER") in result.err, result
 
 
 def test_xpmem_measures_each_call(bench):
@@ -611,8 +564,6 @@ def test_xpmem_measures_each_call(bench):
     for when in ("first", "warm"):
         check_series(found.pop(f"tasks/{when}"), list(range(7)), 2)
         check_series(found.pop(f"shm/{when}"), list(range(8)), 2)
-        if os.path.exists("/dev/xpmem"):
-            check_series(found.pop(f"module/{when}"), list(range(7)), 2)
     assert not found
 
 
@@ -735,12 +686,11 @@ def test_workers_end_when_its_program_is_killed(job, worker_dies, kind):
 
 @pytest.mark.long
 def test_sync_measures_every_question(bench):
-    found = bench("sync", "--mpi", need("mpich"), "--ranks", "2", "--sizes", "64,1024", *SHORT, "--no-plot")
+    found = bench("sync", "--mpi", need("mpich"), "--ranks", "2", *SHORT, "--no-plot")
     for way in ("processes", "tasks"):
         for question in ("barrier", "allreduce", "mismatch-leave"):
             check_series(found[f"mpich/{way}/{question}/MPI"], [2], 2)
             check_series(found[f"mpich/{way}/{question}/sync"], [2], 2)
-        check_series(found[f"mpich/{way}/dot/limit"], [64, 1024], 2)
 
 
 def need_meshes(job, directory):

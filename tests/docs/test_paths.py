@@ -1,4 +1,5 @@
-"""tests/docs/test_paths.py: what docs/internals, CONTRIBUTING and SECURITY name exists."""
+"""tests/docs/test_paths.py: the files that docs/internals, CONTRIBUTING and SECURITY name exist, and define the
+functions that the pages say they define."""
 import re
 import subprocess
 import sys
@@ -10,8 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs/internals").glob("*.md"))]
 TOP = "src|cmd|tests|include|examples|man|scripts|cmake|docs|bench|python|packaging|.ci|.clang-format"
 PATH = re.compile(rf"`((?:{TOP})/[\w./-]+)`")
-# A function and the file that is said to have it: `name` in `src/…`, `name` (`src/…`).
-FUNCTION = re.compile(r"`(\w+)`\s+(?:of|in|\()\s*(?:the\s+)?`((?:src|cmd)/[\w./-]+\.[chS])`")
+# Names and the file that is said to define them: `name` in `src/…`, `name` and `other` in `src/…`, `name` (`src/…`).
+NAMES = r"(?:`(?:struct |enum )?\w+`(?:,? and |, ))*`(?:struct |enum )?\w+`"
+SOURCE = r"`((?:src|cmd|include|plugins)/[\w./-]+\.(?:[chS]|[ch]pp))`"
+DEFINED = re.compile(rf"({NAMES})\s+(?:of|in|\()\s*{SOURCE}")
+# A row of a table with the columns step, function, file.
+STEP = re.compile(rf"(?m)^\|[^|\n]*\| ({NAMES}) \| {SOURCE} \|$")
 
 
 def relative(page):
@@ -38,11 +43,74 @@ def test_paths_exist(page):
     assert not missing, f"{relative(page)} names files that do not exist:\n" + "\n".join(missing)
 
 
+def has_body(text, start):
+    """Whether the parenthesis at `start` begins the parameters of a definition."""
+    depth = 0
+    for end in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[end], 0)
+        if depth == 0:
+            return re.match(r"\s*(?:const|noexcept|\s)*(?:\{|\\\n\s*CALL)", text[end + 1:]) is not None
+    return False
+
+
+def defines(file, name):
+    """Whether the source defines a function, macro, type, variable, constant or label of that name."""
+    text = re.sub(r"(?s)/\*.*?\*/|//[^\n]*", "", (ROOT / file).read_text())
+    kinds = [rf"#\s*define {name}\b", rf"(?m)^{name}:", rf"(?m)^\w[^;(]*\b{name}(?:\[[^\]]*\])* = ",
+             rf"\b(?:struct|enum|class|union) {name} (?:final )?(?::[^{{;]*)?\{{",
+             rf"(?m)^ +{name}(?: = [^,]*)?," if name.isupper() else r"(?!)"]
+    if any(re.search(kind, text) for kind in kinds):
+        return True
+    return any(has_body(text, match.end() - 1) for match in re.finditer(rf"\b{name}\(", text))
+
+
+def named_definitions(page):
+    """[(name, file)] that the page says are defined there."""
+    found = DEFINED.findall(page.read_text()) + STEP.findall(page.read_text())
+    return [(name.split()[-1], file) for names, file in found for name in re.findall(r"`([^`]+)`", names)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_functions_are_in_the_files_that_are_named(page):
-    missing = [f"{function} is not in {name}" for function, name in FUNCTION.findall(page.read_text())
-               if is_there(name) and not re.search(rf"\b{function}\b", (ROOT / name).read_text())]
+def test_functions_are_defined_in_the_files_that_are_named(page):
+    missing = [f"{name} is not defined in {file}" for name, file in named_definitions(page)
+               if is_there(file) and not defines(file, name)]
     assert not missing, f"{relative(page)}:\n" + "\n".join(missing)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_each_step_of_a_table_names_functions_and_a_file(page):
+    tables = re.findall(r"(?m)^\|[^|\n]*\| function \| file \|\n\|[-|]*\n((?:\|.*\n)*)", page.read_text())
+    bad = [row for table in tables for row in table.splitlines() if not STEP.fullmatch(row)]
+    assert not bad, "\n".join(bad)
+
+
+# The paths of the calls that a reader follows most: title, page, and the most files that one may lead through.
+CALL_PATHS = [("From `onespace_spawn` to `main`:", "life-of-a-task.md", 6),
+              ("From `exit` to the free slot:", "life-of-a-task.md", 6),
+              ("`MPI_Put` on a window of one node", "mpi-layer.md", 6),
+              ("The path of an `MPI_Allreduce` of 8 bytes", "collectives.md", 6),
+              ("From `mpiexec … onespace run PROGRAM` to the task:", "libraries.md", 8)]
+
+
+@pytest.mark.parametrize("title, page, most", CALL_PATHS, ids=[title for title, *_ in CALL_PATHS])
+def test_call_path_is_short(title, page, most):
+    text = (ROOT / "docs/internals" / page).read_text().split(title)[1]
+    table = text[:text.index("\n\n", text.index("|---"))]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    steps = STEP.findall(table)
+    assert len(rows) == len(steps) >= 5, "each row has the columns step, function, file"
+    assert len({file for _, file in steps}) <= most
+
+
+def test_glossary_is_short_and_its_terms_are_those_of_the_code():
+    text = (ROOT / "docs/internals/README.md").read_text()
+    terms = re.findall(r"(?m)^\| ([\w ]+) \|", text[text.index("## Glossary"):text.index("## The central")])[1:]
+    files = [file for directory in ("src", "cmake") for file in sorted((ROOT / directory).rglob("*"))]
+    code = "\n".join(file.read_text() for file in files if file.suffix in (".c", ".h", ".cmake", ".txt"))
+    identifiers = set(re.findall(r"\w+", re.sub(r"(?s)/\*.*?\*/", "", code.lower())))
+    unused = [term for term in terms if not any(
+        re.search(rf"(?:^|_){re.sub(' ', '_', term.removesuffix(' mode'))}(?:s|_|$)", name) for name in identifiers)]
+    assert 15 <= len(terms) <= 25 and not unused, unused
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
@@ -60,14 +128,6 @@ def test_every_page_of_internals_is_in_its_index():
     index = (ROOT / "docs/internals/README.md").read_text()
     for page in (ROOT / "docs/internals").glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in index, f"{relative(page)} is not in the index"
-
-
-def test_every_layer_is_described():
-    described = (ROOT / "docs/internals/layers.md").read_text()
-    nested = [part for group in ("mpi", "storage") for part in (ROOT / "src" / group).iterdir()]
-    for directory in [*(ROOT / "src").iterdir(), *nested]:
-        if directory.is_dir() and directory.name not in ("python", "arch"):
-            assert f"`{relative(directory)}`" in described, f"layers.md lacks {relative(directory)}"
 
 
 def test_every_header_of_the_registry_is_described():

@@ -16,8 +16,8 @@ namespace
 constexpr int PROCESSES = 16;
 
 // The bytes that as many processes write which claim the token at about the same time: each that
-// says the message writes S after a moment, and all write E when they go on.
-std::string messages_and_ends(int token)
+// says the message writes S after some time, and all write E when they go on.
+std::string messages_and_ends(int token, int milliseconds = 50)
 {
     int ends[2];
     std::string text;
@@ -25,7 +25,7 @@ std::string messages_and_ends(int token)
     for (int i = 0; i < PROCESSES; i++)
         if (fork() == 0) {
             if (say_once_claim(token)) {
-                usleep(50000);
+                usleep(1000 * milliseconds);
                 (void)!write(ends[1], "S", 1);
                 say_once_done(token);
             }
@@ -50,6 +50,13 @@ TEST(say_once, once_and_before_the_others_go_on)
     close(token);
 }
 
+TEST(say_once, however_long_it_takes)
+{
+    int token = say_once_create();
+    EXPECT_EQ(messages_and_ends(token, 1500), "S" + std::string(PROCESSES, 'E'));
+    close(token);
+}
+
 TEST(say_once, not_again_to_those_that_come_late)
 {
     int token = say_once_create();
@@ -60,11 +67,25 @@ TEST(say_once, not_again_to_those_that_come_late)
     close(token);
 }
 
-TEST(say_once, one_that_dies_before_it_speaks_holds_nobody_up)
+TEST(say_once, by_another_if_the_first_dies_before_it_speaks)
 {
     int token = say_once_create();
-    ASSERT_EQ(say_once_claim(token), 1);
-    EXPECT_EQ(say_once_claim(token), 0);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(say_once_claim(token));
+    int status;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_EQ(messages_and_ends(token), "S" + std::string(PROCESSES, 'E'));
+    close(token);
+}
+
+// A host says so when it knows that a shim has printed the message.
+TEST(say_once, by_none_that_asks_afterwards)
+{
+    int token = say_once_create();
+    say_once_done(token);
+    EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
     close(token);
 }
 

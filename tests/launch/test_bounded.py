@@ -100,6 +100,22 @@ def test_too_few_descriptors_are_reported_before_the_start(job, guests):
         assert words in reported[0], reported
 
 
+def test_ranks_that_come_late_do_not_repeat_the_message(job, guests):
+    """As on a busy machine: the host that has reported it waits for them, for as long as they come one after another."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+    results, reported = [], []
+    for first in range(0, RANKS, 16):
+        some = launch(job, range(first, first + 16), [guests("awaits")], of=RANKS, preexec_fn=limit)
+        some_results, some_reported = finish(some)
+        results += some_results
+        reported += some_reported
+        time.sleep(3 if first + 16 < RANKS else 0)
+    assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
+    assert len(reported) == 1, reported
+
+
 def test_too_little_memory_is_reported_once(job, guests):
     size = 1 << 30
 

@@ -103,13 +103,12 @@ def test_killed_host_fails_the_job(job, guests, stock_mpi, victim):
 
 
 def statuses_of_launcher(mpi, number):
-    """Those after a signal to the launcher. Hydra's depends on the same race: the signal kills all ranks, but Hydra may
-    find one dead and kill another before that one has ended (docs/launchers-reference.md). Open MPI's is always 1."""
+    """Those after a signal to the launcher. Hydra's depends on the same race; Open MPI's is always 1."""
     if number == signal.SIGKILL:
         return {128 + number}
     if mpi.name == "wheel-impi":
         return {INTELS}
-    return {int(number), int(number) | 9, 0} if mpi.hydra else {1}
+    return {int(number), 0} if mpi.hydra else {1}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -129,6 +128,31 @@ def test_interrupt_from_the_terminal(job, guests, mpi):
     program = [guests.mpi(mpi, "mpi_end"), "sleep"]
     expect_the_same(job, mpi, program, lambda command: (ranks_ready(command), command.type(b"\x03")),
                     statuses_of_launcher(mpi, signal.SIGINT), terminal=True)
+
+
+def test_forwarded_signal_decides_the_status_of_all_shims_under_hydra(job):
+    """As of all processes. Hydra forwards the signal to each rank, and kills the others when the first is dead."""
+    shims = [job.start([*RUN, "--space", "signalled", *sh("echo pid $$; exec sleep 40")], timeout=TIME,
+                       env={"PMI_FD": "1000", "PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank),
+                            "MPI_LOCALNRANKS": "2"}) for rank in range(2)]
+    for shim in shims:
+        shim.wait_for("pid")
+    first_task = shims[0].so_far().out.split()[1]
+    shims[1].signal(signal.SIGSTOP)
+    for shim in shims:
+        shim.signal(signal.SIGINT)
+    while os.path.exists(f"/proc/{first_task}"):
+        time.sleep(0.01)
+    time.sleep(0.2)
+    assert shims[0].process.poll() is None, "it did not wait for the other task's end"
+    shims[1].signal(signal.SIGCONT)
+    while all(shim.process.poll() is None for shim in shims):
+        pass
+    for shim in shims:
+        if shim.process.poll() is None:
+            shim.signal(signal.SIGKILL)
+    results = [shim.finish() for shim in shims]
+    assert [result.code for result in results] == [128 + signal.SIGINT] * 2, list(map(str, results))
 
 
 def test_program_catches_the_launchers_signal(job, stock_mpi):

@@ -161,6 +161,14 @@ def test_fortran_has_them_too(job, guests, distributions_mpi, source):
     assert counted(result) == 6 * 3, str(result)
 
 
+def test_end_of_a_rank_after_a_call_does_not_fail_the_call_of_others(job, guests, mpi_named):
+    """Rank 3 leaves by exit when it has returned from a barrier in which the others wait for rank 2."""
+    mpi = mpi_named("mpich")
+    result = job.run(mpi.command(4, [*ON, guests.mpi(mpi, "mpi_collectives_leave")], "-disable-auto-cleanup"),
+                     timeout=60, env={"ONESPACE_COLLECTIVES_ALGORITHM": "doubling"})
+    assert result.lines == [f"rank {rank}: 0" for rank in range(4)], str(result)
+
+
 @pytest.mark.long
 def test_death_of_a_rank_ends_each_operation(job, guests, mpi_named):
     """Also where it would have read another's memory. A rank that has what it needs has no error."""

@@ -44,23 +44,6 @@ template <class T, class Op> MPI_Op mpi_operation()
         return MPI_OP_NULL;
 }
 
-// A communicator that is freed with its owner, unless MPI has ended before.
-class communicator
-{
-  public:
-    communicator() = default;
-    communicator(const communicator &) = delete;
-    communicator &operator=(const communicator &) = delete;
-    ~communicator()
-    {
-        int finalized = 0;
-        MPI_Finalized(&finalized);
-        if (handle != MPI_COMM_NULL && !finalized)
-            MPI_Comm_free(&handle);
-    }
-    MPI_Comm handle = MPI_COMM_NULL;
-};
-
 } // namespace detail
 
 // The distribution of ranks over nodes. Objects made from it share its state, so it need not
@@ -70,13 +53,10 @@ class cluster
   public:
     // Collective over `world`, which is duplicated.
     explicit cluster(MPI_Comm world)
-        : made_(std::make_shared<parts>()),
-          node_(from_mpi((made_->copy(world), made_->world.handle)))
+        : made_(std::make_shared<parts>(world)), node_(from_mpi(made_->world.handle))
     {
         auto &all = *made_;
-        int rank, size;
-        MPI_Comm_rank(all.world.handle, &rank);
-        MPI_Comm_size(all.world.handle, &size);
+        int rank = all.world.rank, size = all.world.size;
         detail::check_mpi(MPI_Comm_split(all.world.handle, node_.rank() == 0 ? 0 : MPI_UNDEFINED,
                                          rank, &all.leaders.handle),
                           "MPI_Comm_split");
@@ -118,9 +98,8 @@ class cluster
 
   private:
     struct parts {
-        void copy(MPI_Comm from)
+        explicit parts(MPI_Comm from) : world(from)
         {
-            detail::check_mpi(MPI_Comm_dup(from, &world.handle), "MPI_Comm_dup");
         }
         detail::communicator world, leaders;
         std::vector<int> local;

@@ -212,13 +212,9 @@ template <class T, wait_policy Wait = adaptive> class ghost_plan
         for (int i = 0; i < team_.size(); i++) {
             path = std::max(path, claims[i].path);
             if (claims[i].point_bytes != claims[0].point_bytes)
-                throw ghost_error({detail::ghost_fault::size_of_points,
-                                   {},
-                                   i,
-                                   0,
-                                   -1,
-                                   static_cast<std::int64_t>(claims[i].point_bytes),
-                                   static_cast<std::int64_t>(claims[0].point_bytes)});
+                throw ghost_error(detail::ghost_fault::of(detail::ghost_fault::size_of_points, i, 0,
+                                                          claims[i].point_bytes,
+                                                          claims[0].point_bytes));
         }
         return path;
     }

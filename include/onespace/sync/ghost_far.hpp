@@ -10,36 +10,11 @@
 namespace onespace::sync::detail
 {
 
-// A communicator that is freed with its owner, unless MPI has ended before.
-class ghost_communicator
-{
-  public:
-    explicit ghost_communicator(MPI_Comm of)
-    {
-        check_mpi(MPI_Comm_dup(of, &handle), "MPI_Comm_dup");
-        check_mpi(MPI_Comm_rank(handle, &rank), "MPI_Comm_rank");
-        check_mpi(MPI_Comm_size(handle, &size), "MPI_Comm_size");
-    }
-    ghost_communicator(ghost_communicator &&other) noexcept
-        : handle(std::exchange(other.handle, MPI_COMM_NULL)), rank(other.rank), size(other.size)
-    {
-    }
-    ~ghost_communicator()
-    {
-        int finalized = 0;
-        MPI_Finalized(&finalized);
-        if (handle != MPI_COMM_NULL && !finalized)
-            MPI_Comm_free(&handle);
-    }
-    MPI_Comm handle = MPI_COMM_NULL;
-    int rank = 0, size = 0;
-};
-
 // The checks of a team, through messages: the first fault of any rank is thrown on all.
 class ghost_mpi_check
 {
   public:
-    ghost_mpi_check(const ghost_communicator &world, std::span<const ghost_neighbour> lists,
+    ghost_mpi_check(const communicator &world, std::span<const ghost_neighbour> lists,
                     const ghost_shape &shape, std::size_t point_bytes)
         : world_(world), lists_(lists), shape_(shape)
     {
@@ -64,13 +39,7 @@ class ghost_mpi_check
         check_mpi(MPI_Bcast(&of_first, 1, MPI_UINT64_T, 0, world_.handle), "MPI_Bcast");
         if (of_first == point_bytes)
             return {};
-        return {ghost_fault::size_of_points,
-                {},
-                world_.rank,
-                0,
-                -1,
-                static_cast<std::int64_t>(point_bytes),
-                static_cast<std::int64_t>(of_first)};
+        return ghost_fault::of(ghost_fault::size_of_points, world_.rank, 0, point_bytes, of_first);
     }
     // All to all, since a rank must also learn that a neighbour does not list it.
     ghost_fault compare_counts()
@@ -124,7 +93,7 @@ class ghost_mpi_check
         }
         return fault;
     }
-    const ghost_communicator &world_;
+    const communicator &world_;
     std::span<const ghost_neighbour> lists_;
     const ghost_shape &shape_;
     std::vector<char> gives_ids_; // of each neighbour
@@ -152,7 +121,7 @@ template <class T> class ghost_far
     virtual void begin(const T *vector) = 0;
     virtual void end(T *vector) = 0;
 
-    const ghost_communicator world;
+    const communicator world;
 };
 
 // An MPI datatype of all values of a point, so that messages may exceed 2 GiB.

@@ -59,6 +59,19 @@ struct ghost_fault {
     std::int32_t rank = -1, neighbour = -1;
     std::int64_t index = -1; // entry of the list
     std::int64_t first = 0, second = 0;
+
+    // A fault that two numbers describe.
+    static ghost_fault of(what kind, int rank, int neighbour, std::size_t first, std::size_t second,
+                          std::int64_t index = -1)
+    {
+        return {kind,
+                send,
+                rank,
+                neighbour,
+                index,
+                static_cast<std::int64_t>(first),
+                static_cast<std::int64_t>(second)};
+    }
 };
 
 inline std::string text_of(const ghost_fault &fault)
@@ -117,13 +130,8 @@ class ghost_local_check
     {
         ghost_fault fault = find_wrong_rank();
         if (!fault.kind && !shape_.ids.empty() && shape_.ids.size() != shape_.points)
-            fault = {ghost_fault::number_of_ids,
-                     {},
-                     rank_,
-                     -1,
-                     -1,
-                     static_cast<std::int64_t>(shape_.ids.size()),
-                     static_cast<std::int64_t>(shape_.points)};
+            fault = ghost_fault::of(ghost_fault::number_of_ids, rank_, -1, shape_.ids.size(),
+                                    shape_.points);
         for (auto side : {ghost_fault::receive, ghost_fault::send})
             for (const auto &with : lists_)
                 if (!fault.kind)
@@ -185,13 +193,8 @@ inline ghost_fault compare_lists(int rank, int neighbour, std::size_t sent, std:
                                  std::span<const std::int64_t> expected_ids = {})
 {
     if (sent != expected)
-        return {ghost_fault::unequal,
-                {},
-                rank,
-                neighbour,
-                static_cast<std::int64_t>(std::min(sent, expected)),
-                static_cast<std::int64_t>(sent),
-                static_cast<std::int64_t>(expected)};
+        return ghost_fault::of(ghost_fault::unequal, rank, neighbour, sent, expected,
+                               static_cast<std::int64_t>(std::min(sent, expected)));
     for (std::size_t i = 0; i < std::min(sent_ids.size(), expected_ids.size()); i++)
         if (sent_ids[i] != expected_ids[i])
             return {ghost_fault::other_id,        ghost_fault::send, rank,           neighbour,

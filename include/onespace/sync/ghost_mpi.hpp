@@ -108,7 +108,7 @@ template <class T, wait_policy Wait = adaptive> class mpi_ghost_plan
         far_->connect(node, members, remote, shape.values);
         return on_node;
     }
-    static void check(const detail::ghost_communicator &world, ghost_speaker speaker)
+    static void check(const detail::communicator &world, ghost_speaker speaker)
     {
         int lowest_and_highest[2] = {static_cast<int>(speaker), -static_cast<int>(speaker)};
         detail::check_mpi(

@@ -33,6 +33,30 @@ inline void check_mpi(int result, const char *call)
     throw std::runtime_error(std::string("onespace::sync: ") + call + ": " + text);
 }
 
+// A duplicate of a communicator, which is freed with its owner unless MPI has ended before.
+class communicator
+{
+  public:
+    communicator() = default; // none yet
+    explicit communicator(MPI_Comm of)
+    {
+        check_mpi(MPI_Comm_dup(of, &handle), "MPI_Comm_dup");
+        check_mpi(MPI_Comm_rank(handle, &rank), "MPI_Comm_rank");
+        check_mpi(MPI_Comm_size(handle, &size), "MPI_Comm_size");
+    }
+    communicator(const communicator &) = delete;
+    communicator &operator=(const communicator &) = delete;
+    ~communicator()
+    {
+        int finalized = 0;
+        MPI_Finalized(&finalized);
+        if (handle != MPI_COMM_NULL && !finalized)
+            MPI_Comm_free(&handle);
+    }
+    MPI_Comm handle = MPI_COMM_NULL;
+    int rank = 0, size = 0;
+};
+
 // Detects a shared address space: each rank has a unique number at a private address. A rank that
 // finds a peer's number at the peer's address in its own memory shares the address space. The
 // kernel does the read, since in an ordinary process that address may be unmapped.

@@ -18,10 +18,20 @@ struct handle_entry *_Atomic communicator_last;
 
 /* ---- Callbacks of the engine ---- */
 
+/* A rank may end, or leave by exit, when it has returned from the call in which others still are.
+ */
+static int is_in_call(const void *context, int rank)
+{
+    const struct communicator *communicator = context;
+    return !engine_has_finished(communicator->engine, rank);
+}
+
 static int await(void *context, const uint64_t *word, uint64_t value)
 {
     const struct communicator *communicator = context;
     struct wait wait = WAIT_INIT(communicator->group);
+    wait.needs = is_in_call;
+    wait.context = communicator;
     int result = MPI_SUCCESS;
     while (result == MPI_SUCCESS && __atomic_load_n(word, __ATOMIC_ACQUIRE) < value)
         result = wait_round(&wait);

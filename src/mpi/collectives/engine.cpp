@@ -26,6 +26,14 @@ struct member_state {
     std::size_t stride, used = 0;
     int error = 0;         // once it is set no call waits any more
     bool has_read = false; // see engine_take_has_read
+    std::uint64_t calls_finished = 0;
+
+    // How many calls a rank has finished without an error. The rank writes it (release) when it has
+    // raised its last flag of the call; others read it (acquire) when that rank has ended.
+    std::atomic<std::uint64_t> &finished(int rank) const
+    {
+        return reinterpret_cast<flag *>(memory + (rank + 1) * stride)[-1].value;
+    }
 };
 
 // A rank of the communicator as the algorithms see it (onespace/sync/member.hpp).
@@ -234,12 +242,21 @@ struct engine {
     algorithms run;
 };
 
-// The result of a call that reads messages of other ranks.
-static int result_of(const engine *engine)
+// The end of each call.
+static int finish(engine *engine)
 {
-    int failed_by = engine->run.failed_by();
-    if (engine->state.error || failed_by < 0)
-        return engine->state.error;
+    member_state &state = engine->state;
+    if (!state.error)
+        state.finished(state.ranks.rank).store(++state.calls_finished, std::memory_order_release);
+    return state.error;
+}
+
+// The end of a call that reads messages of other ranks.
+static int finish_reading(engine *engine)
+{
+    int failed_by = engine->run.failed_by(), error = finish(engine);
+    if (error || failed_by < 0)
+        return error;
     return engine->state.ranks.peer_failed(engine->state.ranks.context, failed_by);
 }
 
@@ -279,7 +296,7 @@ extern "C" {
 
 size_t engine_memory(int ranks, int is_oversubscribed)
 {
-    return algorithms::memory_for(ranks, is_oversubscribed);
+    return algorithms::memory_for(ranks, is_oversubscribed) + sizeof(flag); // calls_finished
 }
 
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory)
@@ -299,6 +316,12 @@ void engine_free(struct engine *engine)
     std::free(engine);
 }
 
+int engine_has_finished(const struct engine *engine, int rank)
+{
+    const member_state &state = engine->state;
+    return state.finished(rank).load(std::memory_order_acquire) > state.calls_finished;
+}
+
 int engine_take_has_read(struct engine *engine)
 {
     return std::exchange(engine->state.has_read, false);
@@ -307,13 +330,13 @@ int engine_take_has_read(struct engine *engine)
 int engine_barrier(struct engine *engine)
 {
     engine->run.barrier();
-    return engine->state.error;
+    return finish(engine);
 }
 
 int engine_fail(struct engine *engine)
 {
     engine->run.fail();
-    return engine->state.error;
+    return finish(engine);
 }
 
 int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
@@ -326,7 +349,7 @@ int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes
         auto combine = combine_by(engine, operation);
         engine->run.reduce(in, out, bytes, operation->element, combine, operation->commutes, root);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, void *out,
@@ -339,7 +362,7 @@ int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, v
         auto combine = combine_by(engine, operation);
         engine->run.reduce_scatter(in, bytes, out, begin, end, operation->element, combine);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
@@ -352,7 +375,7 @@ int engine_scan(struct engine *engine, const void *in, void *out, size_t bytes,
         auto combine = combine_by(engine, operation);
         engine->run.scan(in, out, bytes, operation->element, combine, is_exclusive);
     }
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_exchange(struct engine *engine, enum engine_kind kind_of, int from, int to,
@@ -361,7 +384,7 @@ int engine_exchange(struct engine *engine, enum engine_kind kind_of, int from, i
     static constexpr kind kinds[] = {kind::gather, kind::scatter, kind::alltoall};
     engine->run.exchange(kinds[kind_of], from, to, reinterpret_cast<const offer *>(mine),
                          receive_by(receive, context));
-    return result_of(engine);
+    return finish_reading(engine);
 }
 
 int engine_broadcast(struct engine *engine, int root, const struct engine_offer *mine,
@@ -369,6 +392,6 @@ int engine_broadcast(struct engine *engine, int root, const struct engine_offer 
 {
     engine->run.broadcast(*reinterpret_cast<const offer *>(mine), root,
                           receive_by(receive, context));
-    return result_of(engine);
+    return finish_reading(engine);
 }
 }

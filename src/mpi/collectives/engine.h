@@ -96,6 +96,8 @@ size_t engine_memory(int ranks, int is_oversubscribed);
  * engine. NULL: out of memory. */
 struct engine *engine_new(const struct engine_ranks *ranks, void *memory);
 void engine_free(struct engine *engine);
+/* Within a call: whether `rank` has returned from it, so that no other rank needs it any more. */
+int engine_has_finished(const struct engine *engine, int rank);
 
 /* Whether the caller has read, since the last call of this function, what another rank wrote. A
  * rank that only sends has not, except that it reads every few calls how far the others are. */

@@ -138,14 +138,21 @@ struct wait {
     /* The other ranks may be waiting for a device, whose kernel threads need this CPU. So the wait
      * soon sleeps: yielding would give the CPU only to ranks of this program. */
     int is_for_io;
+    uint64_t lost_ns; /* when a rank was found dead that the wait may need; 0: none was */
+    int lost_rank;
+    /* Whether the wait may need a rank that has ended. NULL: it may need any. */
+    int (*needs)(const void *context, int rank);
+    const void *context;
 };
 #define WAIT_INIT(group_)                                                                          \
     {                                                                                              \
-        (group_), 0, 0, 0, 0                                                                       \
+        .group = (group_)                                                                          \
     }
 
 /* One round of a wait: spins, yields or sleeps. MPI_SUCCESS, or an error class after a message when
- * a rank of the group has ended, because the wait might never end. */
+ * a rank of the group has ended, because the wait might never end. Some time passes between the
+ * discovery and the error. In that time the caller sees what the rank did before it ended, and the
+ * launcher can end the job with the status of that rank, not of the one that aborts. */
 int wait_round(struct wait *wait);
 
 /* How many rounds a wait spins before it yields: many when each rank can have a CPU, because

@@ -22,6 +22,7 @@ enum {
      * from check to check. */
     CHECK_INTERVAL_MIN_MS = 10,
     CHECK_INTERVAL_MAX_MS = 320,
+    LAUNCHER_KILL_MS = 200, /* from the discovery of a dead rank to the error */
 };
 
 /* A zombie has ended, although it keeps its pid until it is reaped. */
@@ -40,18 +41,26 @@ static int is_dead(const struct group *group, int rank)
     return group->pids[rank] && has_ended(group->pids[rank]);
 }
 
-static int check_all_alive(const struct group *group)
+static int fail(const struct wait *wait)
 {
-    for (int rank = 0; group->ranks > 1 && rank < group->ranks; rank++)
-        if (rank != group->rank && is_dead(group, rank)) {
-            layer_message(group->rank,
-                          "rank %d of the communicator has ended (%s %d): this "
-                          "operation was aborted",
-                          rank, group->is_one_space ? "task" : "process",
-                          group->is_one_space ? group->members[rank] : group->pids[rank]);
-            return MPI_ERR_OTHER;
+    const struct group *group = wait->group;
+    int rank = wait->lost_rank;
+    layer_message(group->rank,
+                  "rank %d of the communicator has ended (%s %d): this operation was aborted", rank,
+                  group->is_one_space ? "task" : "process",
+                  group->is_one_space ? group->members[rank] : group->pids[rank]);
+    return MPI_ERR_OTHER;
+}
+
+static void find_lost_rank(struct wait *wait, uint64_t now)
+{
+    const struct group *group = wait->group;
+    for (int rank = 0; group->ranks > 1 && rank < group->ranks && !wait->lost_ns; rank++)
+        if (rank != group->rank && is_dead(group, rank) &&
+            (!wait->needs || wait->needs(wait->context, rank))) {
+            wait->lost_ns = now;
+            wait->lost_rank = rank;
         }
-    return MPI_SUCCESS;
 }
 
 /* By time, not by rounds: one round may take a time slice of every other process. */
@@ -59,6 +68,8 @@ static int check_when_due(struct wait *wait)
 {
     const uint64_t ms = 1000000;
     uint64_t now = futex_now_ns();
+    if (wait->lost_ns)
+        return now - wait->lost_ns < LAUNCHER_KILL_MS * ms ? MPI_SUCCESS : fail(wait);
     if (now < wait->next_check_ns)
         return MPI_SUCCESS;
     int is_first = wait->next_check_ns == 0;
@@ -67,7 +78,9 @@ static int check_when_due(struct wait *wait)
                                   ? 2 * wait->check_interval_ns
                                   : wait->check_interval_ns;
     wait->next_check_ns = now + wait->check_interval_ns;
-    return is_first ? MPI_SUCCESS : check_all_alive(wait->group);
+    if (!is_first)
+        find_lost_rank(wait, now);
+    return MPI_SUCCESS;
 }
 
 uint32_t wait_spin_limit(int is_oversubscribed)
