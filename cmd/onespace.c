@@ -27,7 +27,6 @@ const struct command commands[] = {
      windows_help},
     {"insitu", command_insitu, "watch the steps of a channel, or write them to files", insitu_help},
     {"completion", command_completion, "print completions for bash, zsh or fish", completion_help},
-    {"host", command_host, NULL, NULL},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -35,12 +34,12 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: onespace COMMAND [ARGUMENT...]\n\n");
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            fprintf(out, "  %-10s %s\n", command->name, command->purpose);
+        fprintf(out, "  %-10s %s\n", command->name, command->purpose);
     fprintf(out, "\nSee `onespace help COMMAND`. `onespace --version` prints the version.\n");
 }
 
-int command_host(int argc, char **argv)
+/* Started by shims, not by users. */
+static int run_host(int argc, char **argv)
 {
     if (argc != 5) {
         fprintf(stderr, "onespace host: started by `onespace run`, not by hand\n");
@@ -94,10 +93,7 @@ static int run(int (*function)(int, char **), int argc, char **argv)
 static const char *name_at(const void *unused, int index)
 {
     (void)unused;
-    for (const struct command *command = commands; command->name; command++)
-        if (command->purpose && index-- == 0)
-            return command->name;
-    return NULL;
+    return commands[index].name;
 }
 
 /* NULL with a message. */
@@ -120,7 +116,7 @@ static int print_help(const char *name)
     const struct command *command = name ? find_command(name) : NULL;
     if (name && !command)
         return 2;
-    if (command && command->help)
+    if (command)
         help_print(stdout, command->help);
     else
         print_usage(stdout);
@@ -153,8 +149,15 @@ static int run_command(int argc, char **argv)
         printf("onespace %s\n", onespace_version());
         return 0;
     }
+    if (strcmp(argv[1], "host") == 0)
+        return run(run_host, argc - 1, argv + 1);
     const struct command *command = find_command(argv[1]);
-    return command ? run(command->function, argc - 1, argv + 1) : 2;
+    if (!command)
+        return 2;
+    static char name[32]; /* in messages, getopt's too */
+    snprintf(name, sizeof(name), "onespace %s", command->name);
+    argv[1] = name;
+    return run(command->function, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)

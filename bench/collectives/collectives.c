@@ -8,7 +8,6 @@
  * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
  * batch, "operation/cpu size seconds": of CPU, all ranks together. */
 #include <mpi.h>
-#include <sys/resource.h>
 
 #include "../lib/bench.h"
 
@@ -198,7 +197,7 @@ static void repeat(enum call which, const struct state *state, long count)
 
 static double run_batch(enum call which, const struct state *state, long count, double *cpu)
 {
-    double mine[2], slowest, together;
+    double mine[2];
     repeat(which, state, WARM_UP);
     MPI_Barrier(MPI_COMM_WORLD);
     mine[1] = cpu_seconds();
@@ -206,10 +205,8 @@ static double run_batch(enum call which, const struct state *state, long count, 
     repeat(which, state, count);
     mine[0] = (MPI_Wtime() - mine[0]) / (double)count;
     mine[1] = (cpu_seconds() - mine[1]) / (double)count;
-    MPI_Allreduce(&mine[0], &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MPI_Allreduce(&mine[1], &together, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    *cpu = together;
-    return slowest;
+    MPI_Allreduce(&mine[1], cpu, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return bench_slowest(mine[0]);
 }
 
 static void measure(enum call which, struct state *state, int bytes)
@@ -229,8 +226,7 @@ static void measure(enum call which, struct state *state, int bytes)
     for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
         double seconds = run_batch(which, state, count, &cpu);
         double target = attempt == 0 ? options.batch_seconds / 10 : options.batch_seconds;
-        count = seconds > 0 ? (long)(target / seconds) : CALLS_MAX;
-        count = count < state->ranks ? state->ranks : count > CALLS_MAX ? CALLS_MAX : count;
+        count = bench_calls(seconds, target, state->ranks, CALLS_MAX);
     }
     for (int batch = 0; batch < options.batches; batch++) {
         double seconds = run_batch(which, state, count, &cpu);

@@ -111,9 +111,7 @@ static double run_batch(const struct operation *operation, struct job *job, long
     double start = MPI_Wtime();
     for (long i = 0; i < count; i++)
         operation->run(job);
-    double mine = (MPI_Wtime() - start) / (double)count, slowest;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return slowest;
+    return bench_slowest((MPI_Wtime() - start) / (double)count);
 }
 
 /* True if every rank received the right data. Collective. */
@@ -124,8 +122,7 @@ static int measure(const struct operation *operation, struct job *job, int batch
         open_window(job);
         MPI_Win_lock_all(MPI_MODE_NOCHECK, job->window);
     }
-    long count = (long)(seconds / run_batch(operation, job, 4)); /* the same on all ranks */
-    count = count < 2 ? 2 : count > 100000 ? 100000 : count;
+    long count = bench_calls(run_batch(operation, job, 4), seconds, 2, 100000); /* of all ranks */
     for (int batch = 1; batch <= batches; batch++) {
         memset(job->send, pattern(job->rank, batch), (size_t)job->size);
         double found = run_batch(operation, job, count);

@@ -169,15 +169,15 @@ def lists_path(size, ranks, nodes=1):
 def save_lists(words, file):
     position = np.cumsum([3 + len(words), *map(len, words)])
     file.write(np.concatenate([[MAGIC, len(words)], position]).astype("<i4").tobytes())
-    for one in words:
-        file.write(one.tobytes())
+    for rank_words in words:
+        file.write(rank_words.tobytes())
 
 
 def prepare(sizes, partitions):
     """Makes the meshes and lists that do not exist yet; partitions: [(ranks, nodes)]."""
     wanted = [(size, ranks, nodes) for size in sizes for ranks, nodes in partitions
               if not lists_path(size, ranks, nodes).exists()]
-    meshes = [size for size in dict.fromkeys(one[0] for one in wanted) if not graph_path(size).exists()]
+    meshes = [size for size in dict.fromkeys(key[0] for key in wanted) if not graph_path(size).exists()]
     for size in meshes:
         ob.progress(f"mesh of size {size}")
         start, to = make_graph(size)

@@ -7,7 +7,6 @@
  * a partner; then "resident 0 BYTES": the growth of all partners' resident memory after everything
  * was freed. SCALE shortens the loops: 1 is the full length, 10 a tenth. */
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "../lib/workers.h"
 #include "../lib/bench.h"
@@ -30,14 +29,6 @@ struct block {
 static int scale = 1;
 static uint64_t random_state = 88172645463325252u;
 
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
 static void *checked(void *memory)
 {
     if (memory && memory != MAP_FAILED)
@@ -45,11 +36,9 @@ static void *checked(void *memory)
     bench_fail("out of memory", NULL);
 }
 
-/* Volatile, so that the compiler does not elide allocations. */
 static void touch(void *memory, size_t size)
 {
-    for (size_t at = 0; at < size; at += PAGE)
-        ((volatile char *)memory)[at] = 1;
+    bench_touch(memory, size);
     ((volatile char *)memory)[size - 1] = 1;
 }
 
@@ -57,9 +46,9 @@ static void small(void)
 {
     static void *slots[SLOTS];
     for (int i = 0; i < 2000000 / scale; i++) {
-        void **slot = &slots[next_random() % SLOTS];
+        void **slot = &slots[bench_random(&random_state) % SLOTS];
         free(*slot);
-        *slot = checked(malloc(16 + next_random() % 240));
+        *slot = checked(malloc(16 + bench_random(&random_state) % 240));
         *(volatile char *)*slot = 1;
     }
     for (int i = 0; i < SLOTS; i++) {
@@ -72,8 +61,8 @@ static void mixed(void)
 {
     static void *slots[SLOTS / 4];
     for (int i = 0; i < 300000 / scale; i++) {
-        void **slot = &slots[next_random() % (SLOTS / 4)];
-        size_t size = 100 + next_random() % 99900;
+        void **slot = &slots[bench_random(&random_state) % (SLOTS / 4)];
+        size_t size = 100 + bench_random(&random_state) % 99900;
         free(*slot);
         *slot = checked(malloc(size));
         touch(*slot, size);
@@ -131,13 +120,6 @@ static void fill_and_free(void)
 
 static void (*const loops[LOOPS])(void) = {small, mixed, large, grow, map};
 
-/* Counted for this partner, task or process. */
-static long page_faults(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_minflt : 0;
-}
-
 /* The resident bytes of the address space, which is that of all partners if they are tasks. */
 static long resident(void)
 {
@@ -159,11 +141,11 @@ void worker_run(int number, struct workers *workers)
     long before = resident();
     for (int i = 0; i < LOOPS; i++) {
         workers_barrier(workers);
-        long faults = page_faults();
+        long faults = bench_faults(RUSAGE_SELF);
         double start = seconds_now();
         loops[i]();
         block->partners[number].seconds[i] = seconds_now() - start;
-        block->partners[number].faults[i] = page_faults() - faults;
+        block->partners[number].faults[i] = bench_faults(RUSAGE_SELF) - faults;
     }
     workers_barrier(workers);
     fill_and_free();

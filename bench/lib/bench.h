@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -91,6 +92,37 @@ static inline double bench_median(double *values, int count)
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
+/* How many calls of so many seconds each take the wanted time, between the bounds. */
+static inline long bench_calls(double seconds, double wanted, long least, long most)
+{
+    double count = seconds > 0 ? wanted / seconds : (double)most;
+    return count < (double)least ? least : count > (double)most ? most : (long)count;
+}
+
+/* ---- Memory ---- */
+
+/* Pseudo-random, from a state that is not 0. */
+static inline uint64_t bench_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    return *state ^= *state << 17;
+}
+
+/* Writes to every page. Volatile, so that the compiler keeps the stores and the allocation. */
+static inline void bench_touch(void *memory, size_t size)
+{
+    for (size_t at = 0; at < size; at += 4096)
+        ((volatile char *)memory)[at] = 1;
+}
+
+/* Page faults so far of RUSAGE_SELF, the process or task, or of RUSAGE_THREAD. */
+static inline long bench_faults(int who)
+{
+    struct rusage usage;
+    return getrusage(who, &usage) == 0 ? usage.ru_minflt + usage.ru_majflt : 0;
+}
+
 /* ---- CPUs ---- */
 
 /* How many CPUs the calling thread may use. */
@@ -166,6 +198,14 @@ static inline int bench_list_has(const char *list, const char *name)
 /* ---- Jobs ---- */
 
 #ifdef MPI_VERSION
+/* Collective: the longest of the ranks' times. */
+static inline double bench_slowest(double seconds)
+{
+    double slowest;
+    MPI_Allreduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
 /* Runs the program of a rank, whose lines appear at once. Rank 0 says "done" at the end of a job
  * that succeeded: some jobs hang in MPI_Finalize (onespace_nodes.py). */
 static inline int bench_run_job(int argc, char **argv, int (*run)(int argc, char **argv))

@@ -727,13 +727,13 @@ class Benchmark:
             print(json.dumps(result.as_dict(), indent=1))
         else:
             result.print_head()
-            for one in self.tables:
-                one.print(run) if isinstance(one, Table) else one(run)
+            for shown in self.tables:
+                shown.print(run) if isinstance(shown, Table) else shown(run)
             for note in result.notes:
                 print(f"note: {note}")
         targets = Targets()
-        for one in self.targets if args.targets else []:
-            one.check(run, targets) if isinstance(one, Target) else one(run, targets)
+        for target in self.targets if args.targets else []:
+            target.check(run, targets) if isinstance(target, Target) else target(run, targets)
         targets.print(sys.stderr if args.json else sys.stdout)
         written = [str(path)]
         if not args.no_plot:
@@ -825,12 +825,12 @@ def main(*benchmarks):
         parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__,
                                          formatter_class=argparse.RawDescriptionHelpFormatter)
         add_arguments(parser)
-        by_choice = {one.choice: one for one in benchmarks}
+        by_choice = {benchmark.choice: benchmark for benchmark in benchmarks}
         if len(benchmarks) > 1:
             parser.add_argument("--question", choices=by_choice, default=benchmarks[0].choice,
                                 help=f"(default: {benchmarks[0].choice})")
         flags = set()
-        for option in (option for one in benchmarks for option in one.options):
+        for option in (option for benchmark in benchmarks for option in benchmark.options):
             if option.flag not in flags:
                 flags.add(option.flag)
                 option.add_to(parser)

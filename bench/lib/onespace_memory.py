@@ -66,9 +66,9 @@ def is_launcher(pid):
         return True
 
 
-def same_memory(one, other):
+def same_memory(pid, other_pid):
     """False if one of them has exited."""
-    answer = libc.syscall(KCMP[platform.machine()], one, other, KCMP_VM, 0, 0)
+    answer = libc.syscall(KCMP[platform.machine()], pid, other_pid, KCMP_VM, 0, 0)
     if answer < 0 and ctypes.get_errno() != errno.ESRCH:
         raise ob.Failure(f"cannot tell which processes share their memory: kcmp: {os.strerror(ctypes.get_errno())}; "
                          "allow it in the container, or run as the user of the processes")
@@ -136,11 +136,11 @@ class Cost:
 
     def add(self, its_mappings, its_page_tables):
         self.kib += its_page_tables
-        for one in its_mappings:
-            anonymous = one.kib("Anonymous")
-            if one.part:
-                self.files[one.part] = max(self.files.get(one.part, 0), one.kib("Rss") - anonymous)
-            self.kib += anonymous if one.part else one.kib("Pss")
+        for mapping in its_mappings:
+            anonymous = mapping.kib("Anonymous")
+            if mapping.part:
+                self.files[mapping.part] = max(self.files.get(mapping.part, 0), mapping.kib("Rss") - anonymous)
+            self.kib += anonymous if mapping.part else mapping.kib("Pss")
 
     def bytes(self):
         return (self.kib + of_files(self.files)) * 1024

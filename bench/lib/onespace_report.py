@@ -163,7 +163,7 @@ def declared_layouts(name):
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     sys.path.pop(0)
-    return {one.name: one.layout for one in module.BENCHMARKS}
+    return {benchmark.name: benchmark.layout for benchmark in module.BENCHMARKS}
 
 
 def fits(layout, result):
@@ -228,8 +228,8 @@ class Comparison:
 def comparisons(result, layout):
     """[Comparison] in the order of the series: for the first peers that any two series have, each pair of series at
     the x of the headline, else at its largest."""
-    series = {one["name"]: dict(zip(one["x"], one["samples"]), unit=one["unit"]) for one in result["series"]
-              if one["unit"] in WORSE}
+    series = {entry["name"]: dict(zip(entry["x"], entry["samples"]), unit=entry["unit"]) for entry in result["series"]
+              if entry["unit"] in WORSE}
     for peers in layout.peers:
         found = []
         for name, first in series.items():
@@ -302,13 +302,14 @@ def summary_html(found):
     for number, (path, result) in enumerate(found, 1):
         layout, busy = layout_of(path.stem, result), was_busy(result)
         compared = comparisons(result, layout)
-        for place, one in enumerate(compared[:SUMMARY_LINES]):
-            style = "level" if busy or one.is_level() else "gain" if one.ratio.median > 1 else "loss"
+        for place, comparison in enumerate(compared[:SUMMARY_LINES]):
+            style = "level" if busy or comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
             more = f" <a href='#q{number}'>and {len(compared) - SUMMARY_LINES} more</a>" if (
                 place == SUMMARY_LINES - 1 and len(compared) > SUMMARY_LINES) else ""
             question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
-            rows += (f"<tr><td>{question}</td><td>{escaped(one.sentence(layout, result['versions']))}{more}</td>"
-                     f"<td class={style}>{escaped(one.gain())}</td><td>{escaped(one.certainty(busy))}</td></tr>")
+            rows += (f"<tr><td>{question}</td><td>{escaped(comparison.sentence(layout, result['versions']))}{more}</td>"
+                     f"<td class={style}>{escaped(comparison.gain())}</td>"
+                     f"<td>{escaped(comparison.certainty(busy))}</td></tr>")
     machines = "; ".join(dict.fromkeys(machine_text(result["machine"]) for _, result in found))
     versions = ", ".join(dict.fromkeys(result["versions"]["onespace"] for _, result in found))
     heads = "".join(f"<th>{head}</th>" for head in ("question", "what", "gained", "how sure"))
@@ -339,8 +340,8 @@ def section_html(number, path, result):
     layout = layout_of(path.stem, result)
     paper = result["paper"]
     facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(path, result))
-    found = "".join(f"<div>{escaped(f'''{one.sentence(layout, result['versions'])}: {one.gain()}''')}</div>"
-                    for one in comparisons(result, layout)[:CLAIM_LINES])
+    found = "".join(f"<div>{escaped(comparison.sentence(layout, result['versions']) + ': ' + comparison.gain())}</div>"
+                    for comparison in comparisons(result, layout)[:CLAIM_LINES])
     parts = [figure_html(panel, result["question"], layout.peers[0])
              for panel in figures.panels_of(result, layout)]
     more = (f"<details><summary>{len(parts) - 1} more figure{'s' if len(parts) > 2 else ''}</summary>"

@@ -35,20 +35,13 @@ struct block {
     } times[WORKERS_MAX];
 };
 
-/* Volatile, so that the compiler does not elide the stores. */
-static void touch(void *memory, size_t size)
-{
-    for (size_t at = 0; at < size; at += PAGE)
-        ((volatile char *)memory)[at] = 1;
-}
-
 static void map(size_t size, int touched)
 {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         worker_fail("mmap", errno);
     if (touched)
-        touch(memory, size);
+        bench_touch(memory, size);
     if (munmap(memory, size) != 0)
         worker_fail("munmap", errno);
 }
@@ -80,7 +73,7 @@ static void run_heap(size_t size, long steps)
         for (; used < HEAP_BYTES / size && steps > 0; used++, steps--) {
             if (!blocks || !(blocks[used] = malloc(size)))
                 worker_fail("malloc", ENOMEM);
-            touch(blocks[used], size);
+            bench_touch(blocks[used], size);
         }
         while (used > 0)
             free(blocks[--used]);

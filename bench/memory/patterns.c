@@ -7,29 +7,24 @@
 #include "../lib/bench.h"
 
 enum {
-    PAGE = 4096,
     SMALL = 60000,    /* blocks of 16 to 815 bytes */
     MEDIUM = 400,     /* blocks of 1 to 100 KB */
     LARGE = 12 << 20, /* arrays */
     STEPS = 5,
 };
 
-static unsigned long long state = 88172645463325252u;
+static uint64_t state = 88172645463325252u;
 
 static size_t below(size_t bound)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % bound;
+    return bench_random(&state) % bound;
 }
 
 static void *filled(size_t size)
 {
-    volatile char *memory = bench_allocate(size);
-    for (size_t at = 0; at < size; at += PAGE)
-        memory[at] = 1;
-    return (void *)memory;
+    void *memory = bench_allocate(size);
+    bench_touch(memory, size);
+    return memory;
 }
 
 /* Every other one: what is free lies between blocks in use. */

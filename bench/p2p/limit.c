@@ -107,8 +107,7 @@ static void measure(const struct operation *operation, int self, int size, long 
 {
     double seconds = run_batch(operation, self, size, step, 20) * operation->messages;
     if (self == 0) {
-        long count = seconds > 0 ? (long)(options.batch_seconds / seconds) : 1000000;
-        count = count < 4 ? 4 : count > 1000000 ? 1000000 : count;
+        long count = bench_calls(seconds, options.batch_seconds, 4, 1000000);
         atomic_store_explicit(&agreed_count, count, memory_order_relaxed);
     }
     wait_for_both(self, step);

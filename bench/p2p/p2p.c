@@ -123,8 +123,7 @@ static long calibrate(const struct operation *operation, struct buffers *buffers
     for (int attempt = 0; attempt < 2; attempt++) { /* the second has a reliable estimate */
         double seconds = run_batch(operation, buffers, size, rank, count) * operation->messages;
         double target = attempt == 0 ? options.batch_seconds / 20 : options.batch_seconds;
-        count = seconds > 0 ? (long)(target / seconds) : 1000000;
-        count = (count < 4 ? 4 : count > 1000000 ? 1000000 : count) | 1;
+        count = bench_calls(seconds, target, 4, 1000000) | 1;
         MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
     }
     return count;

@@ -23,7 +23,7 @@ def main():
         for _ in range(int(repeats)):
             begin = time.perf_counter()
             started = [start([sys.executable, "-c", code]) for _ in range(count)]
-            if any(one.wait() for one in started):
+            if any(interpreter.wait() for interpreter in started):
                 sys.exit(f"{way}: a Python has failed")
             print(f"{way} {count} {(time.perf_counter() - begin) / count:.9f}", flush=True)
 

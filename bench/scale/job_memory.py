@@ -33,7 +33,7 @@ def count(ranks):
         found["page tables"] += its_tables * 1024
         if pid in ranks:
             found["mappings"] += len(its_mappings)
-            found["private memory"] += sum(one.kib("Anonymous") for one in its_mappings) * 1024
+            found["private memory"] += sum(mapping.kib("Anonymous") for mapping in its_mappings) * 1024
             found["page tables of segments"] += segment_tables(pid, its_mappings)
     found["memory"] = cost.bytes()
     found["page faults"] = sum(minor_faults(pid) for pid in ranks)
@@ -71,9 +71,9 @@ def segment_tables(pid, its_mappings):
     found = set()
     try:
         with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-            for one in its_mappings:
-                if is_segment(one) and one.kib("Rss"):
-                    found |= tables_with_entries(pagemap, one.low, one.high)
+            for mapping in its_mappings:
+                if is_segment(mapping) and mapping.kib("Rss"):
+                    found |= tables_with_entries(pagemap, mapping.low, mapping.high)
     except PermissionError:
         raise ob.Failure(f"cannot read /proc/{pid}/pagemap, which shows the page tables of segments: run as the user "
                          "of the processes, without a security module that forbids it") from None

@@ -14,7 +14,6 @@ static struct bench_options options = BENCH_OPTIONS_INIT("");
 
 static double time_of(int iterations)
 {
-    double slowest;
     solver.begin();
     MPI_Barrier(MPI_COMM_WORLD);
     double start = MPI_Wtime();
@@ -23,24 +22,15 @@ static double time_of(int iterations)
         if (i % solver.iterations == 0)
             solver.begin();
     }
-    double mine = (MPI_Wtime() - start) / iterations;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return slowest;
-}
-
-/* So many that they fill a batch; the same on all ranks. */
-static int iterations_for(double once)
-{
-    double wanted = options.batch_seconds / once;
-    return wanted < solver.iterations ? solver.iterations
-           : wanted > ITERATIONS_MAX  ? ITERATIONS_MAX
-                                      : (int)wanted;
+    return bench_slowest((MPI_Wtime() - start) / iterations);
 }
 
 static void solve(int points, int rank, int ranks)
 {
     solver.make(points, rank, ranks);
-    int iterations = iterations_for(time_of(solver.iterations));
+    /* So many that they fill a batch; the same on all ranks. */
+    int iterations = (int)bench_calls(time_of(solver.iterations), options.batch_seconds,
+                                      solver.iterations, ITERATIONS_MAX);
     for (int i = 0; i < options.batches; i++) {
         double seconds = time_of(iterations);
         if (rank == 0)

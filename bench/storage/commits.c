@@ -23,8 +23,7 @@ static uint64_t state = 1;
 
 static long chance(long of)
 {
-    state = state * 6364136223846793005U + 1442695040888963407U;
-    return (long)((state >> 33) % (uint64_t)of);
+    return (long)(bench_random(&state) % (uint64_t)of);
 }
 
 static void change(const struct window *window)
@@ -54,14 +53,14 @@ static void measure(struct window *window)
     for (long i = -FIRST; i < commits; i++) {
         double begun = MPI_Wtime();
         change(window);
-        double stored = longest(MPI_Wtime() - begun);
+        double stored = bench_slowest(MPI_Wtime() - begun);
         double had_read = io_so_far("rchar"), had_written = io_so_far("wchar");
         begun = MPI_Wtime();
         if (window->kind < WINDOW_STORAGE)
             window_sync(window);
         else if (onespace_window_commit(window->handle, NULL) != MPI_SUCCESS)
             fail("there is no version");
-        double took = longest(MPI_Wtime() - begun);
+        double took = bench_slowest(MPI_Wtime() - begun);
         double has_read = io_so_far("rchar"), has_written = io_so_far("wchar");
         progress("commits: %ld of %ld", i + FIRST, commits + FIRST);
         if (i < 0)

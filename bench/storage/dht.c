@@ -4,15 +4,11 @@
  *       INSERTS by each rank into SLOTS and SLOTS * HEAP elements on its heap. With X = SLOTS:
  *       "insert X SECONDS", "sync X SECONDS", "table X BYTES". The table is compared with the
  *       numbers. */
-#include <errno.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "window.h"
+
+#include "../lib/bench.h"
 
 /* ---- The hash table ---- */
 
@@ -259,10 +255,10 @@ static void fill(struct table *table)
         if (n % 4096 == 0)
             progress("dht: %ld of %ld", n, inserts);
     }
-    inserted = longest(MPI_Wtime() - start);
+    inserted = bench_slowest(MPI_Wtime() - start);
     synced = MPI_Wtime();
     table_sync(table);
-    synced = longest(MPI_Wtime() - synced);
+    synced = bench_slowest(MPI_Wtime() - synced);
     check(table);
     if (rank == 0)
         printf("insert %ld %.9f\nsync %ld %.9f\ntable %ld %.1f\n", slots, inserted, slots, synced,

@@ -12,14 +12,10 @@
  * arrays after the restart against their previous contents. */
 #include "window.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "../lib/bench.h"
 
 enum { HEADER = 24 << 20, ARRAYS = 9, PARTICLE = 38, PIECE = 1 << 20 };
 
@@ -187,7 +183,7 @@ static double timed(void (*call)(void))
     double start = MPI_Wtime();
     call();
     MPI_Barrier(MPI_COMM_WORLD);
-    return longest(MPI_Wtime() - start);
+    return bench_slowest(MPI_Wtime() - start);
 }
 
 static void check_file(void)

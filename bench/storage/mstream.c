@@ -14,14 +14,10 @@
  * At the end the contents of the window and of its file are verified. */
 #include "window.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include "../lib/bench.h"
 
 enum { PAGE = 4096, PAGE_WORDS = PAGE / 8 };
 
@@ -59,14 +55,6 @@ static int holds(const uint64_t *data, uint64_t value)
 
 static uint64_t random_state;
 
-static long next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (long)(random_state >> 1);
-}
-
 static long seq_at(long n)
 {
     return n;
@@ -81,7 +69,7 @@ static long pad_at(long n)
 static long rnd_at(long n)
 {
     (void)n;
-    return next_random() % segments;
+    return (long)(bench_random(&random_state) >> 1) % segments;
 }
 
 static long mix_at(long n)

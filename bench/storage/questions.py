@@ -37,8 +37,8 @@ class Question:
     layout: ob.Layout
     unit: object = "s"    # or (quantity) -> unit
     size: object = None   # (settings) -> the bytes of which the time to write them to the device is measured, too
-    further: object = None  # (run, program): measures more
-    limits: object = None   # (run): adds further limits
+    extra: object = None    # (run, program): measures more
+    limits: object = None   # (run): adds more limits
 
     def measure(self, run):
         """For each MPI and place, interleaves the variants and ways."""
@@ -46,8 +46,8 @@ class Question:
             for place in run.places.values():
                 program = Program(run, self.name, mpi, place)
                 self.measure_place(run, program)
-                if self.further:
-                    self.further(run, program)
+                if self.extra:
+                    self.extra(run, program)
         run.each_mpi(measure_mpi)
         if self.limits:
             self.limits(run)
@@ -384,7 +384,7 @@ DHT = Question(
     [ob.Target(f"{WHERE} {{x}} slots, in core: {kind}, times memory", "{mpi}/{way}/{place}/{column}/insert",
                ob.Ratio(kind, "memory"), bound) for kind, bound in (("storage", 1.1), ("combined", 1.05))],
     ob.Layout((3,), ob.X("slots"), peers=(("memory", "storage"), ("mmap", "storage"))), dht_unit,
-    further=measure_out_of_core)
+    extra=measure_out_of_core)
 
 
 # ---- hacc: checkpoint and restart against MPI I/O, with the data on the device at the end ----
@@ -528,9 +528,10 @@ MAPREDUCE = Question(
      "scalings": ("weak", "weak strong", ""), "vocabulary": ("20000", "100000", "different words of the text")},
     lambda settings: max(settings.numbers("ranks")) * (settings.number("bytes") // 2 + 32 * MIB) * 2 + 64 * MIB,
     COUNTERS, mapreduce_lines,
-    tables([*COUNTERS, *(IntervalRatio(name, without(name)) for name in COUNTERS if name != without(name))], "ranks",
-           {"milliseconds": (1e3, ("total", "checkpoint")), "MiB": (1 / MIB, ("durable",))}), [check_mapreduce],
+    [*tables([*COUNTERS, *(IntervalRatio(name, without(name)) for name in COUNTERS if name != without(name))], "ranks",
+             {"milliseconds": (1e3, "total")}),
+     *tables(COUNTERS, "ranks", {"milliseconds": (1e3, "checkpoint"), "MiB": (1 / MIB, "durable")})], [check_mapreduce],
     ob.Layout((2, 3), ob.X("ranks"), peers=(("two-sided", "one-sided-storage"),)),
     lambda quantity: "bytes" if quantity.endswith("durable") else "s")
 
-QUESTIONS = {one.name: one for one in (RMA, MSTREAM, SCATTERED, COMMITS, DHT, HACC, MAPREDUCE)}
+QUESTIONS = {question.name: question for question in (RMA, MSTREAM, SCATTERED, COMMITS, DHT, HACC, MAPREDUCE)}

@@ -214,7 +214,7 @@ static void measure(const struct operation *operation, long size)
     double start = MPI_Wtime(), time;
     for (long i = 0; i < count; i++)
         iterate(operation, size);
-    time = longest(MPI_Wtime() - start) / (double)count;
+    time = bench_slowest(MPI_Wtime() - start) / (double)count;
     check(operation, size, count + WARM_UP);
     if (rank == 0)
         printf("%s %ld %.9f\n", operation->name, size, time);

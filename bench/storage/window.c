@@ -54,13 +54,6 @@ void progress(const char *format, ...)
     last = MPI_Wtime();
 }
 
-double longest(double seconds)
-{
-    double all;
-    MPI_Allreduce(&seconds, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return all;
-}
-
 long number_of(const char *text, const char *what)
 {
     char *end;
@@ -121,24 +114,24 @@ void program_begin(int argc, char **argv, struct window_options *options,
 {
     char letters[64] = WINDOW_LETTERS;
     size_t length = strlen(letters);
-    for (const struct program_option *one = own; one->letter; one++) {
-        letters[length++] = one->letter;
-        if (!one->flag)
+    for (const struct program_option *option = own; option->letter; option++) {
+        letters[length++] = option->letter;
+        if (!option->flag)
             letters[length++] = ':';
     }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     for (int letter; (letter = getopt(argc, argv, letters)) != -1;) {
-        const struct program_option *one = own;
-        while (one->letter && one->letter != letter)
-            one++;
-        if (one->number)
-            *one->number = number_of(optarg, (char[]){'-', (char)letter, 0});
-        else if (one->text)
-            *one->text = optarg;
-        else if (one->flag)
-            *one->flag = 1;
+        const struct program_option *option = own;
+        while (option->letter && option->letter != letter)
+            option++;
+        if (option->number)
+            *option->number = number_of(optarg, (char[]){'-', (char)letter, 0});
+        else if (option->text)
+            *option->text = optarg;
+        else if (option->flag)
+            *option->flag = 1;
         else if (!window_option(letter, optarg, options))
             fail("usage: %s\n%s", usage, window_usage);
     }

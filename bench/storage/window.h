@@ -92,9 +92,6 @@ double written_so_far(const struct window_options *options);
 /* What /proc/self/io counts as `field`, such as "rchar", likewise summed. */
 double io_so_far(const char *field);
 
-/* The maximum over all ranks. */
-double longest(double seconds);
-
 long number_of(const char *text, const char *what); /* with suffix K, M or G */
 
 #endif

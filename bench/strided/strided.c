@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "../lib/workers.h"
@@ -167,13 +166,6 @@ static void run(volatile int *array, long count, int writes, uint32_t *ticks)
     }
 }
 
-static long faults_so_far(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_minflt + usage.ru_majflt;
-}
-
 static double time_nothing(void)
 {
     uint64_t sum = 0;
@@ -186,13 +178,13 @@ static double time_nothing(void)
 
 static void timed_run(struct block *block, volatile int *array, long count)
 {
-    long faults = faults_so_far();
+    long faults = bench_faults(RUSAGE_THREAD);
     uint64_t start_ticks = ticks_now();
     double start = seconds_now();
     run(array, count, block->writes, block->ticks);
     block->seconds = seconds_now() - start;
     block->span_ticks = (double)(ticks_now() - start_ticks);
-    block->faults = faults_so_far() - faults;
+    block->faults = bench_faults(RUSAGE_THREAD) - faults;
 }
 
 /* Touches code, clocks and the memory for the results beforehand, so that all counted faults are

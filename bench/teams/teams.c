@@ -100,10 +100,10 @@ static int many_sums(struct onespace_parallel *own, void *argument)
 {
     (void)argument;
     for (int i = 0; i < BATCH; i++) {
-        double one = 1;
-        check(onespace_parallel_reduce(own, &one, 1, ONESPACE_PARALLEL_DOUBLE,
+        double sum = 1;
+        check(onespace_parallel_reduce(own, &sum, 1, ONESPACE_PARALLEL_DOUBLE,
                                        ONESPACE_PARALLEL_SUM));
-        if (one != onespace_parallel_count(own))
+        if (sum != onespace_parallel_count(own))
             bench_fail("a sum is wrong", NULL);
     }
     return 0;

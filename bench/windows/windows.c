@@ -20,7 +20,6 @@
  * private to it and in huge pages, at the same time. */
 #include <mpi.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include "../lib/bench.h"
 
@@ -57,12 +56,11 @@ static double map_once(long size)
 
 static void measure(const char *what, double (*once)(long), long size)
 {
-    double *times = bench_allocate((size_t)repeats * sizeof(double)), median, slowest;
+    double *times = bench_allocate((size_t)repeats * sizeof(double));
     for (int i = -WARM_UP; i < repeats; i++)
         times[i < 0 ? 0 : i] = once(size);
-    median = bench_median(times, repeats);
     /* Creation ends when the last rank has the window. */
-    MPI_Reduce(&median, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    double slowest = bench_slowest(bench_median(times, repeats));
     if (rank == 0)
         bench_print(what, size, slowest);
     free(times);
@@ -70,7 +68,7 @@ static void measure(const char *what, double (*once)(long), long size)
 
 static void clear_memory(long size)
 {
-    double time, longest;
+    double time;
     char *memory =
         mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -79,8 +77,7 @@ static void clear_memory(long size)
     MPI_Barrier(MPI_COMM_WORLD);
     time = MPI_Wtime();
     memset(memory, 1, (size_t)size);
-    time = MPI_Wtime() - time;
-    MPI_Reduce(&time, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    double longest = bench_slowest(MPI_Wtime() - time);
     if (rank == 0)
         printf("clear %d %.9f\n", ranks, longest);
     munmap(memory, (size_t)size);
@@ -138,13 +135,6 @@ static void relax(const struct strip *from, struct strip *to, long edge, const d
     }
 }
 
-static long faults_so_far(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_minflt + usage.ru_majflt;
-}
-
 /* Heat flows in at the middle of the grid. Its sum is printed, which reveals wrong results. */
 static void run_stencil(long edge)
 {
@@ -154,7 +144,7 @@ static void run_stencil(long edge)
     for (int i = 0; i < rank; i++)
         first += rows_of(i, edge);
     MPI_Win_fence(0, grids[0].window);
-    faults = faults_so_far();
+    faults = bench_faults(RUSAGE_SELF);
     time = MPI_Wtime();
     for (int i = 0; i < repeats; i++) {
         if (middle >= first && middle < first + grids[0].count)
@@ -164,7 +154,7 @@ static void run_stencil(long edge)
         MPI_Win_fence(0, grids[1 - i % 2].window);
     }
     time = MPI_Wtime() - time;
-    faults = faults_so_far() - faults;
+    faults = bench_faults(RUSAGE_SELF) - faults;
     for (long i = 0; i < grids[0].count * edge; i++)
         heat += grids[repeats % 2].rows[i];
     MPI_Reduce(&faults, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

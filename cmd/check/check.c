@@ -9,10 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/lib/files.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/patch_sites.h"
@@ -85,25 +84,6 @@ static int needs_libraries(const struct elf_program *program)
     int found = elf_each_needed(fd, &program->info, stop_at_first, NULL);
     close(fd);
     return found != 0;
-}
-
-/* Whether the file contains the mark that Go's linker puts into every program. */
-static int is_go(const char *path)
-{
-    static const char mark[] = "\xff Go buildinf:";
-    struct stat stat;
-    int found = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return 0;
-    void *file = fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) && stat.st_size > 0
-                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                     : MAP_FAILED;
-    close(fd);
-    if (file == MAP_FAILED)
-        return 0;
-    found = memmem(file, (size_t)stat.st_size, mark, sizeof(mark) - 1) != NULL;
-    munmap(file, (size_t)stat.st_size);
-    return found;
 }
 
 /* ---- Notes ---- */
@@ -188,35 +168,15 @@ static void note_program(struct verdict *verdict)
                  "its interpreter is neither glibc's nor musl's, and may refuse the agent");
 }
 
-/* The path of the refused file, to inspect it again: "" when it cannot be found. */
-static void find_refused(const char *name, char path[PATH_MAX])
-{
-    const char *directories = getenv("PATH");
-    path[0] = 0;
-    if (strchr(name, '/')) {
-        snprintf(path, PATH_MAX, "%s", name);
-        return;
-    }
-    for (const char *at = directories ? directories : "/bin:/usr/bin", *end;; at = end + 1) {
-        end = strchrnul(at, ':');
-        snprintf(path, PATH_MAX, "%.*s/%s", (int)(end - at), at, name);
-        if (access(path, X_OK) == 0)
-            return;
-        path[0] = 0;
-        if (!*end)
-            return;
-    }
-}
-
 /* Replaces the general fix if the language needs another one. */
 static void fix_for_language(struct verdict *verdict)
 {
+    static const char mark[] = "\xff Go buildinf:"; /* Go's linker puts it into every program */
     char path[PATH_MAX];
     struct elf_problem *problem = &verdict->problem;
     if (problem->error != ENOEXEC || !strstr(problem->reason, "position independent"))
         return;
-    find_refused(verdict->name, path);
-    if (path[0] && is_go(path))
+    if (path_find(verdict->name, path) == 0 && file_contains(path, mark, sizeof(mark) - 1))
         snprintf(problem->fix, sizeof(problem->fix), "Build it with go build -buildmode=pie.");
 }
 
@@ -300,36 +260,22 @@ static void write_verdict(struct output_json *json, const struct verdict *verdic
 
 int command_check(int argc, char **argv)
 {
-    enum { OPT_JSON = 256 };
-    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static int is_json;
+    static const struct command_option options[] = {{"json", .flag = &is_json}, {NULL}};
     struct output_json json = {.out = stdout};
-    int as_json = 0, status = 0;
+    int status = 0;
     unsigned width = output_width(stdout);
-    argv[0] = "onespace check";
-    for (int option; (option = options_next(argc, argv, "+h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, check_help);
-            return 0;
-        }
-        if (option != OPT_JSON) {
-            fprintf(stderr, "Try `onespace check --help`.\n");
-            return 2;
-        }
-        as_json = 1;
-    }
-    if (optind >= argc) {
-        fprintf(stderr, "onespace check: no program given. Try `onespace check --help`.\n");
+    if (options_parse(argc, argv, options, check_help) != 0)
         return 2;
-    }
-    if (as_json)
+    if (optind >= argc)
+        return options_refuse(argv[0], "no program given");
+    if (is_json)
         json_open(&json, NULL, '[');
     for (int i = optind; i < argc; i++) {
         static struct verdict verdict;
         memset(&verdict, 0, sizeof(verdict));
         find_verdict(argv[i], &verdict);
-        if (as_json)
+        if (is_json)
             write_verdict(&json, &verdict);
         else
             print_verdict(&verdict, width);
@@ -337,7 +283,7 @@ int command_check(int argc, char **argv)
         if (verdict.can)
             elf_program_free(&verdict.program);
     }
-    if (as_json)
+    if (is_json)
         json_close(&json, ']');
     return status;
 }

@@ -93,8 +93,7 @@ static int has_program(const struct command *command)
 static void print_bash_commands(FILE *out)
 {
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            fprintf(out, "%s ", command->name);
+        fprintf(out, "%s ", command->name);
 }
 
 /* Names of all options, or of those that have an argument in the next word. */
@@ -170,13 +169,11 @@ static void print_bash(FILE *out)
     print_bash_commands(out);
     fprintf(out, "help' -- \"$word\")\n        return\n    fi\n    case $command in\n");
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            print_bash_case(out, command);
+        print_bash_case(out, command);
     fprintf(out, "    *) return ;;\n    esac\n");
     fputs(bash_middle, out);
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            print_bash_values(out, command);
+        print_bash_values(out, command);
     fputs(bash_end, out);
 }
 
@@ -233,20 +230,18 @@ static void print_zsh(FILE *out)
     fprintf(out, "#compdef onespace\n"
                  "# What zsh completes after onespace: made by `onespace completion zsh`.\n"
                  "_onespace()\n{\n    local command\n    local -a commands\n    commands=(\n");
-    for (const struct command *command = commands; command->name; command++)
-        if (command->purpose) {
-            fprintf(out, "        '%s:", command->name);
-            print_zsh_text(out, command->purpose, ":\\");
-            fprintf(out, "'\n");
-        }
+    for (const struct command *command = commands; command->name; command++) {
+        fprintf(out, "        '%s:", command->name);
+        print_zsh_text(out, command->purpose, ":\\");
+        fprintf(out, "'\n");
+    }
     fprintf(out, "        'help:say more of a command'\n    )\n"
                  "    if ((CURRENT == 2)) || [[ $words[2] == help ]]; then\n"
                  "        _describe command commands\n        return\n    fi\n"
                  "    command=$words[2]\n    shift words\n    ((CURRENT--))\n"
                  "    case $command in\n");
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            print_zsh_case(out, command);
+        print_zsh_case(out, command);
     fprintf(out, "    esac\n}\n"
                  "if [[ $funcstack[1] == _onespace ]]; then\n    _onespace \"$@\"\n"
                  "else\n    compdef _onespace onespace\nfi\n");
@@ -289,24 +284,20 @@ static void print_fish(FILE *out)
 {
     struct completion_option option;
     fprintf(out, "# What fish completes after onespace: made by `onespace completion fish`.\n");
-    for (const struct command *command = commands; command->name; command++)
-        if (command->purpose) {
-            fprintf(out, "complete -c onespace -n __fish_use_subcommand -f -a %s -d ",
-                    command->name);
-            print_fish_quoted(out, command->purpose);
-            putc('\n', out);
-        }
+    for (const struct command *command = commands; command->name; command++) {
+        fprintf(out, "complete -c onespace -n __fish_use_subcommand -f -a %s -d ", command->name);
+        print_fish_quoted(out, command->purpose);
+        putc('\n', out);
+    }
     fprintf(out,
             "complete -c onespace -n __fish_use_subcommand -f -a help -d 'say more of a command'\n"
             "complete -c onespace -n '__fish_seen_subcommand_from help' -f -a '");
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            fprintf(out, "%s ", command->name);
+        fprintf(out, "%s ", command->name);
     fprintf(out, "'\n");
     for (const struct command *command = commands; command->name; command++)
-        if (command->purpose)
-            for (const char *help = command->help; (help = next_option(help, &option));)
-                print_fish_option(out, command, &option);
+        for (const char *help = command->help; (help = next_option(help, &option));)
+            print_fish_option(out, command, &option);
 }
 
 /* ---- The command ---- */
@@ -331,16 +322,9 @@ int command_completion(int argc, char **argv)
         const char *shell;
         void (*print)(FILE *);
     } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
-    static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    argv[0] = "onespace completion";
-    for (int option; (option = options_next(argc, argv, "+h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, completion_help);
-            return 0;
-        }
-        fprintf(stderr, "Try `onespace completion --help`.\n");
+    static const struct command_option options[] = {{NULL}};
+    if (options_parse(argc, argv, options, completion_help) != 0)
         return 2;
-    }
     for (size_t i = 0; optind + 1 == argc && i < sizeof(shells) / sizeof(shells[0]); i++)
         if (strcmp(argv[optind], shells[i].shell) == 0) {
             shells[i].print(stdout);

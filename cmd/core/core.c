@@ -359,52 +359,34 @@ static void open_standard_streams(void)
 
 int command_core(int argc, char **argv)
 {
-    enum { OPT_SPACE = 256, OPT_FROM, OPT_CRASHED, OPT_MAX };
-    static const struct option options[] = {{"space", required_argument, NULL, OPT_SPACE},
-                                            {"from", required_argument, NULL, OPT_FROM},
-                                            {"crashed", required_argument, NULL, OPT_CRASHED},
-                                            {"max-mib", required_argument, NULL, OPT_MAX},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct request request = {0};
-    struct core_from from = {.limit = UINT64_MAX, .most = UINT64_MAX};
+    static struct request request;
+    static struct core_from from = {.limit = UINT64_MAX, .most = UINT64_MAX};
+    static const char *crashed, *most;
+    static const struct command_option options[] = {
+        {"space", .text = &request.space},
+        {"from", .text = &from.core},
+        {"crashed", .text = &crashed},
+        {"max-mib", .text = &most},
+        {"output", .text = &request.file, .letter = 'o'},
+        {NULL}};
     char *end;
-    argv[0] = "onespace core";
     open_standard_streams();
-    for (int option; (option = options_next(argc, argv, "ho:", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, core_help);
-            return 0;
-        }
-        if (option == OPT_SPACE)
-            request.space = optarg;
-        else if (option == OPT_FROM)
-            from.core = optarg;
-        else if (option == OPT_CRASHED || option == OPT_MAX) {
-            if ((option == OPT_MAX ? core_set_most : core_set_crashed)(&from, optarg) != 0)
-                return 2;
-        } else if (option == 'o')
-            request.file = optarg;
-        else
-            return fprintf(stderr, "Try `onespace core --help`.\n"), 2;
-    }
+    if (options_parse(argc, argv, options, core_help) != 0 ||
+        (crashed && core_set_crashed(&from, crashed) != 0) ||
+        (most && core_set_most(&from, most) != 0))
+        return 2;
     set_signals();
     if (from.core && request.file && !request.space && argc == optind) {
         from.file = request.file;
         return core_from(&from);
     }
-    if (from.core || from.is_crashed || from.most != UINT64_MAX) {
-        fprintf(stderr, "onespace core: --from needs -o, --crashed and --max-mib need --from, and "
-                        "nothing else goes with it. Try `onespace core --help`.\n");
-        return 2;
-    }
+    if (from.core || crashed || most)
+        return options_refuse(argv[0], "--from needs -o, --crashed and --max-mib need --from, and "
+                                       "nothing else goes with it");
     const char *word = argc - optind == 1 ? argv[optind] : "";
     long number = strtol(word, &end, 10);
-    if (end == word || *end || number < 0 || number > INT_MAX) {
-        fprintf(stderr, "onespace core: give the id or the process id of one task. Try `onespace "
-                        "core --help`.\n");
-        return 2;
-    }
+    if (end == word || *end || number < 0 || number > INT_MAX)
+        return options_refuse(argv[0], "give the id or the process id of one task");
     request.number = (int)number;
     return run(&request);
 }

@@ -29,7 +29,8 @@ struct core_thread {
 
 struct core_threads {
     struct core_thread *all; /* the main thread first */
-    unsigned count, room;
+    unsigned count;
+    size_t capacity;
 };
 
 /* Stops all threads of the task: 0; -ESRCH when it has ended, -ETIMEDOUT when one of them, *stuck,
@@ -52,7 +53,7 @@ struct core_segment {
 struct core_memory {
     struct map map;
     struct core_segment *segments;
-    size_t count, room;
+    size_t count, capacity;
     int memory, page_map; /* descriptors of /proc/PID/mem and pagemap, or -1 */
     struct code code;     /* that all tasks run; path empty: not known */
     void *added;          /* the content of a segment that is not the task's; or NULL */
@@ -63,14 +64,12 @@ struct core_memory {
 /* Selects the memory of a stopped task. 0 or -errno. */
 int core_select_memory(const struct ps_space *space, const struct ps_task *task,
                        struct core_memory *memory);
-/* Whether the page is there, in memory or swapped out. */
-enum { CORE_PAGES = 4096 };
-size_t core_pages_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
-                          unsigned char present[CORE_PAGES]);
 void core_free_memory(struct core_memory *memory);
 
 /* Reads at that address, or offset of a file: bytes read. */
 typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
+/* Of a stopped task; the context is its struct core_memory. */
+size_t core_read_memory(const void *context, uint64_t at, void *to, size_t size);
 
 /* ---- segments.c: the code of the space ---- */
 
@@ -96,7 +95,7 @@ int core_add_code(const struct space_slot *slot, struct core_memory *memory);
 
 struct core_notes {
     unsigned char *bytes;
-    size_t size, room;
+    size_t size, capacity;
     int failed; /* out of memory */
 };
 void core_note(const struct ps_space *space, const struct ps_task *task,
@@ -125,7 +124,14 @@ enum { CORE_AUXV_MAX = 256 };
 void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, unsigned count,
                       core_reader *read, const void *context, int may_open);
 
+/* Fills the command line of a process from the task's memory. */
+void core_set_arguments(struct elf_prpsinfo *info, const struct child_strings *strings,
+                        core_reader *read, const void *context);
+
 /* ---- segments.c: the file ---- */
+
+/* Writes all bytes at that offset, and adds those written to *written. 0 or -errno. */
+int core_put(int fd, const void *bytes, size_t size, uint64_t offset, int64_t *written);
 
 /* The ELF header of a core with that many program headers, and no section header yet. */
 Elf64_Ehdr core_header(uint64_t headers);

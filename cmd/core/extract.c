@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/constants.h"
+#include "base/page.h"
 #include "cmd/core/core.h"
 
-enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NAME_ROOM = 8 };
+enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NOTE_NAME_MAX = 8 };
 
 struct extraction {
     struct core_extract *result;
@@ -110,7 +110,7 @@ static int next_note(const struct extraction *x, size_t *at, struct note *note)
     memcpy(&header, x->notes + *at, sizeof(header));
     size_t name = *at + sizeof(header), content = name + (header.n_namesz + UINT64_C(3)) / 4 * 4;
     size_t end = content + (header.n_descsz + UINT64_C(3)) / 4 * 4;
-    if (end > x->notes_size || header.n_namesz == 0 || header.n_namesz > NAME_ROOM)
+    if (end > x->notes_size || header.n_namesz == 0 || header.n_namesz > NOTE_NAME_MAX)
         return 0;
     x->notes[name + header.n_namesz - 1] = 0;
     *note = (struct note){(const char *)x->notes + name, header.n_type, header.n_descsz,
@@ -153,19 +153,10 @@ static int find_task(struct extraction *x)
 
 static int put(struct extraction *x, const void *bytes, size_t size, uint64_t offset)
 {
-    const char *from = bytes;
-    while (size > 0) {
-        ssize_t done = pwrite(x->result->to, from, size, (off_t)offset);
-        if (done <= 0) {
-            x->result->write_error = done < 0 ? errno : EIO;
-            return -EIO;
-        }
-        from += done;
-        offset += (uint64_t)done;
-        size -= (size_t)done;
-        x->result->written += done;
-    }
-    return 0;
+    int result = core_put(x->result->to, bytes, size, offset, &x->result->written);
+    if (result != 0)
+        x->result->write_error = -result;
+    return result != 0 ? -EIO : 0;
 }
 
 static int is_zero(const char *bytes, size_t size)
@@ -294,9 +285,10 @@ static int pass_memory(struct extraction *x)
 
 /* ---- Writing notes ---- */
 
-/* Reads the task's memory from the file that is being written. Returns the bytes read. */
-static size_t read_memory(const struct extraction *x, uintptr_t from, void *to, size_t size)
+/* Reads the task's memory from the file that is being written. */
+static size_t read_kept(const void *context, uint64_t from, void *to, size_t size)
 {
+    const struct extraction *x = context;
     for (unsigned i = 0; i < x->kept_count; i++) {
         const Elf64_Phdr *kept = &x->kept[i];
         uint64_t inside = from - kept->p_vaddr;
@@ -309,11 +301,6 @@ static size_t read_memory(const struct extraction *x, uintptr_t from, void *to, 
         return size;
     }
     return 0;
-}
-
-static size_t read_kept(const void *context, uint64_t at, void *to, size_t size)
-{
-    return read_memory(context, at, to, size);
 }
 
 static size_t read_code_page(const void *context, uint64_t at, void *to, size_t size)
@@ -351,7 +338,7 @@ static int add_code(struct extraction *x)
                                    .p_memsz = sizeof(entry),
                                    .p_align = 1};
         x->kept_count++;
-        x->out += (sizeof(entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+        x->out += page_ceiling(sizeof(entry));
         return result;
     }
     return 0;
@@ -362,32 +349,22 @@ static void note_process(const struct extraction *x, const struct note *note,
 {
     struct elf_prpsinfo info;
     memcpy(&info, note->content, sizeof(info));
-    if (note->size == sizeof(info) && x->has_child) {
-        const struct child_strings *strings = &x->record.child.strings;
-        size_t size = strings->name_end - strings->name, room = sizeof(info.pr_psargs) - 1;
-        memset(info.pr_psargs, 0, sizeof(info.pr_psargs));
-        size = read_memory(x, strings->name, info.pr_psargs, size < room ? size : room);
-        size_t more = strings->environment - strings->arguments;
-        size += read_memory(x, strings->arguments, info.pr_psargs + size,
-                            more < room - size ? more : room - size);
-        for (size_t i = 0; i + 1 < size; i++)
-            if (!info.pr_psargs[i])
-                info.pr_psargs[i] = ' ';
-    }
+    if (x->has_child)
+        core_set_arguments(&info, &x->record.child.strings, read_kept, x);
     core_add_note(notes, note->name, note->type, &info, sizeof(info));
 }
 
 static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t size)
 {
     const struct extraction *x = context;
-    return read_memory(x, x->record.slot.debug.map.bias + offset, to, size);
+    return read_kept(x, x->record.slot.debug.map.bias + offset, to, size);
 }
 
 /* The kernel's vector is the root's, so this is the task's own. */
 static void note_vector(const struct extraction *x, struct core_notes *notes)
 {
     Elf64_auxv_t vector[CORE_AUXV_MAX];
-    size_t size = x->has_child ? read_memory(x, x->record.child.auxv, vector, sizeof(vector)) : 0;
+    size_t size = x->has_child ? read_kept(x, x->record.child.auxv, vector, sizeof(vector)) : 0;
     for (unsigned i = 0; i < size / sizeof(*vector); i++)
         if (vector[i].a_type == AT_NULL) {
             core_set_program(&x->record, vector, i + 1, read_loaded, x, !x->result->opens_nothing);
@@ -439,8 +416,8 @@ static int write_notes(struct extraction *x)
 {
     struct core_notes notes = {0};
     struct note note;
-    x->has_child = x->has_slot && read_memory(x, x->record.slot.child_record, &x->record.child,
-                                              sizeof(x->record.child)) == sizeof(x->record.child);
+    x->has_child = x->has_slot && read_kept(x, x->record.slot.child_record, &x->record.child,
+                                            sizeof(x->record.child)) == sizeof(x->record.child);
     x->record.child.program[PATH_MAX - 1] = 0;
     for (size_t at = 0; next_note(x, &at, &note);) {
         if (note.type == NT_PRPSINFO && note.size == sizeof(struct elf_prpsinfo))
@@ -473,8 +450,7 @@ int core_extract(struct core_extract *extract)
     int result = x.buffer ? read_headers(&x) : -ENOMEM;
     if (result == 0)
         result = find_task(&x);
-    x.out =
-        (sizeof(Elf64_Ehdr) + x.count * sizeof(Elf64_Phdr) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    x.out = page_ceiling(sizeof(Elf64_Ehdr) + x.count * sizeof(Elf64_Phdr));
     if (result == 0)
         result = pass_memory(&x);
     if (result == 0 && !x.has_slot)

@@ -16,6 +16,7 @@
 #include "arch/constants.h"
 #include "base/proc.h"
 #include "cmd/core/core.h"
+#include "cmd/lib/array.h"
 #include "cmd/lib/user.h"
 
 int core_read_slot(const struct ps_space *space, const struct ps_task *task,
@@ -38,21 +39,16 @@ static int read_record(const struct ps_space *space, const struct ps_task *task,
 
 /* ---- Notes ---- */
 
+/* More bytes at the end of the notes, zero; NULL: out of memory. */
 static void *reserve(struct core_notes *notes, size_t size)
 {
-    if (notes->size + size > notes->room) {
-        size_t room = 2 * (notes->size + size);
-        unsigned char *more = realloc(notes->bytes, room);
-        notes->failed |= !more;
-        if (!more)
-            return NULL;
-        notes->bytes = more;
-        notes->room = room;
-    }
-    void *place = notes->bytes + notes->size;
-    memset(place, 0, size);
+    unsigned char *more = array_grow(notes->bytes, &notes->capacity, notes->size + size, 1);
+    notes->failed |= !more;
+    if (!more)
+        return NULL;
+    notes->bytes = more;
     notes->size += size;
-    return place;
+    return memset(more + notes->size - size, 0, size);
 }
 
 void core_add_note(struct core_notes *notes, const char *name, unsigned type, const void *content,
@@ -60,23 +56,36 @@ void core_add_note(struct core_notes *notes, const char *name, unsigned type, co
 {
     Elf64_Nhdr header = {
         .n_namesz = (Elf64_Word)strlen(name) + 1, .n_descsz = (Elf64_Word)size, .n_type = type};
-    const size_t name_room = (header.n_namesz + UINT64_C(3)) / 4 * 4;
-    unsigned char *place = reserve(notes, sizeof(header) + name_room + (size + 3) / 4 * 4);
+    const size_t name_size = (header.n_namesz + UINT64_C(3)) / 4 * 4;
+    unsigned char *place = reserve(notes, sizeof(header) + name_size + (size + 3) / 4 * 4);
     if (!place)
         return;
     memcpy(place, &header, sizeof(header));
     memcpy(place + sizeof(header), name, header.n_namesz);
-    memcpy(place + sizeof(header) + name_room, content, size);
+    memcpy(place + sizeof(header) + name_size, content, size);
 }
 
 /* ---- The process ---- */
 
-static size_t read_memory(const struct core_memory *memory, uintptr_t from, uintptr_t to,
-                          void *into, size_t room)
+static size_t read_strings(core_reader *read, const void *context, uintptr_t from, uintptr_t to,
+                           char *text, size_t capacity)
 {
     size_t size = to > from ? to - from : 0;
-    ssize_t done = pread(memory->memory, into, size < room ? size : room, (off_t)from);
-    return done > 0 ? (size_t)done : 0;
+    return read(context, from, text, size < capacity ? size : capacity);
+}
+
+void core_set_arguments(struct elf_prpsinfo *info, const struct child_strings *strings,
+                        core_reader *read, const void *context)
+{
+    enum { CAPACITY = sizeof(info->pr_psargs) - 1 };
+    char *text = info->pr_psargs;
+    memset(text, 0, sizeof(info->pr_psargs));
+    size_t size = read_strings(read, context, strings->name, strings->name_end, text, CAPACITY);
+    size += read_strings(read, context, strings->arguments, strings->environment, text + size,
+                         CAPACITY - size);
+    for (size_t i = 0; i + 1 < size; i++)
+        if (!text[i])
+            text[i] = ' ';
 }
 
 static void note_process(const struct ps_task *task, const struct core_memory *memory,
@@ -90,16 +99,9 @@ static void note_process(const struct ps_task *task, const struct core_memory *m
     }
     info.pr_pgrp = getpgid(task->pid);
     info.pr_sid = getsid(task->pid);
-    if (record) {
-        const struct child_strings *strings = &record->child.strings;
-        enum { ROOM = sizeof(info.pr_psargs) - 1 };
-        size_t size = read_memory(memory, strings->name, strings->name_end, info.pr_psargs, ROOM);
-        size += read_memory(memory, strings->arguments, strings->environment, info.pr_psargs + size,
-                            ROOM - size);
-        for (size_t i = 0; i + 1 < size; i++)
-            if (!info.pr_psargs[i])
-                info.pr_psargs[i] = ' ';
-    } else
+    if (record)
+        core_set_arguments(&info, &record->child.strings, core_read_memory, memory);
+    else
         snprintf(info.pr_psargs, sizeof(info.pr_psargs), "%.*s", (int)sizeof(info.pr_psargs) - 1,
                  task->program);
     core_add_note(notes, "CORE", NT_PRPSINFO, &info, sizeof(info));
@@ -155,9 +157,16 @@ static int set_program(const struct core_record *record, Elf64_auxv_t *vector, u
     return 0;
 }
 
-static size_t read_file(const void *context, uint64_t offset, void *to, size_t size)
+/* A file, or a program in memory, whose first page begins with its headers. */
+struct image {
+    int fd;
+    uintptr_t start; /* in the file behind fd */
+};
+
+static size_t read_image(const void *context, uint64_t offset, void *to, size_t size)
 {
-    ssize_t done = pread(*(const int *)context, to, size, (off_t)offset);
+    const struct image *image = context;
+    ssize_t done = pread(image->fd, to, size, (off_t)(image->start + offset));
     return done > 0 ? (size_t)done : 0;
 }
 
@@ -170,11 +179,11 @@ void core_set_program(const struct core_record *record, Elf64_auxv_t *vector, un
     if ((!atomic_load(&debug->program.maps) && !atomic_load(&debug->libraries.maps)) ||
         set_program(record, vector, count, read, context) == 0 || !may_open)
         return;
-    int fd = user_open_regular(record->child.program);
-    if (fd < 0)
+    struct image file = {.fd = user_open_regular(record->child.program)};
+    if (file.fd < 0)
         return;
-    set_program(record, vector, count, read_file, &fd);
-    close(fd);
+    set_program(record, vector, count, read_image, &file);
+    close(file.fd);
 }
 
 static unsigned read_vector(const struct ps_task *task, const struct core_memory *memory,
@@ -199,27 +208,14 @@ static unsigned read_vector(const struct ps_task *task, const struct core_memory
     return 0;
 }
 
-struct loaded {
-    int memory;
-    uintptr_t bias;
-};
-
-/* Reads the program in memory, whose first page begins with its headers. */
-static size_t read_loaded(const void *context, uint64_t offset, void *to, size_t size)
-{
-    const struct loaded *loaded = context;
-    ssize_t done = pread(loaded->memory, to, size, (off_t)(loaded->bias + offset));
-    return done > 0 ? (size_t)done : 0;
-}
-
 static void note_vector(const struct ps_task *task, const struct core_memory *memory,
                         const struct core_record *record, struct core_notes *notes)
 {
     Elf64_auxv_t vector[CORE_AUXV_MAX];
     unsigned count = read_vector(task, memory, record, vector);
     if (count && record) {
-        struct loaded loaded = {memory->memory, record->slot.debug.map.bias};
-        core_set_program(record, vector, count, read_loaded, &loaded, 1);
+        struct image loaded = {memory->memory, record->slot.debug.map.bias};
+        core_set_program(record, vector, count, read_image, &loaded, 1);
     }
     if (count)
         core_add_note(notes, "CORE", NT_AUXV, vector, count * sizeof(*vector));
@@ -299,8 +295,8 @@ void core_note(const struct ps_space *space, const struct ps_task *task,
                const struct core_threads *threads, const struct core_memory *memory,
                struct core_notes *notes)
 {
-    static struct core_record room;
-    const struct core_record *record = read_record(space, task, &room) == 0 ? &room : NULL;
+    static struct core_record found;
+    const struct core_record *record = read_record(space, task, &found) == 0 ? &found : NULL;
     *notes = (struct core_notes){0};
     note_process(task, memory, record, notes);
     for (unsigned i = 0; i < threads->count; i++)

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arch/constants.h"
+#include "base/page.h"
 #include "cmd/core/core.h"
+#include "cmd/lib/array.h"
+#include "cmd/lib/files.h"
 #include "onespace.h"
 
 /* ---- Segments ---- */
@@ -33,27 +35,25 @@ enum {
     FILTER_DEFAULT = 0x33,
     /* Shorter gaps in shared memory are written, too: each piece costs a program header. */
     GAP_PAGES = 16,
+    PAGES_MAX = 4096, /* examined at once */
 };
 
 static unsigned read_filter(int pid)
 {
-    char path[64];
+    char text[32];
     unsigned filter = FILTER_DEFAULT;
-    snprintf(path, sizeof(path), "/proc/%d/coredump_filter", pid);
-    FILE *file = fopen(path, "re");
-    if (file && fscanf(file, "%x", &filter) != 1)
-        filter = FILTER_DEFAULT;
-    if (file)
-        fclose(file);
+    if (file_read_process(pid, "coredump_filter", text, sizeof(text)) == 0)
+        sscanf(text, "%x", &filter);
     return filter;
 }
 
-size_t core_pages_present(const struct core_memory *memory, uintptr_t start, uintptr_t end,
-                          unsigned char present[CORE_PAGES])
+/* Whether the pages are there, in memory or swapped out. Returns how many were examined. */
+static size_t find_present_pages(const struct core_memory *memory, uintptr_t start, uintptr_t end,
+                                 unsigned char present[PAGES_MAX])
 {
-    static uint64_t entries[CORE_PAGES];
+    static uint64_t entries[PAGES_MAX];
     size_t pages = (end - start) / ARCH_PAGE;
-    pages = pages < CORE_PAGES ? pages : CORE_PAGES;
+    pages = pages < PAGES_MAX ? pages : PAGES_MAX;
     ssize_t done = memory->page_map < 0 ? -1
                                         : pread(memory->page_map, entries, pages * sizeof(*entries),
                                                 (off_t)(start / ARCH_PAGE * sizeof(*entries)));
@@ -62,17 +62,18 @@ size_t core_pages_present(const struct core_memory *memory, uintptr_t start, uin
     return pages;
 }
 
-static int append(struct core_memory *memory, const struct core_segment *segment)
+/* The segments ascend. */
+static int insert(struct core_memory *memory, const struct core_segment *segment)
 {
-    if (memory->count == memory->room) {
-        size_t room = memory->room ? 2 * memory->room : 64;
-        struct core_segment *more = realloc(memory->segments, room * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        memory->segments = more;
-        memory->room = room;
-    }
-    memory->segments[memory->count++] = *segment;
+    struct core_segment *more =
+        array_grow(memory->segments, &memory->capacity, memory->count + 1, sizeof(*more));
+    if (!more)
+        return -ENOMEM;
+    memory->segments = more;
+    size_t at = memory->count++;
+    for (; at > 0 && more[at - 1].start > segment->start; at--)
+        more[at] = more[at - 1];
+    more[at] = *segment;
     return 0;
 }
 
@@ -122,10 +123,10 @@ static uint64_t bytes_of(const struct core_memory *memory, const struct map_regi
 static uintptr_t end_of_run(const struct core_memory *memory, uintptr_t at, uintptr_t end,
                             int *is_present)
 {
-    static unsigned char present[CORE_PAGES];
+    static unsigned char present[PAGES_MAX];
     uintptr_t last = at; /* behind the last page that is like the first */
     for (uintptr_t page = at; page < end;) {
-        size_t pages = core_pages_present(memory, page, end, present);
+        size_t pages = find_present_pages(memory, page, end, present);
         if (page == at)
             *is_present = present[0];
         for (size_t i = 0; i < pages; i++, page += ARCH_PAGE) {
@@ -144,7 +145,7 @@ static int add_shared(struct core_memory *memory, const struct map_region *regio
     for (uintptr_t at = region->start; result == 0 && at < region->end;) {
         uintptr_t end = end_of_run(memory, at, region->end, &is_present);
         struct core_segment segment = {region, at, end, is_present ? end - at : 0, 0, NULL};
-        result = append(memory, &segment);
+        result = insert(memory, &segment);
         at = end;
     }
     return result;
@@ -156,7 +157,7 @@ static int add_region(struct core_memory *memory, const struct map_region *regio
     if (region->permissions[3] == 's' && bytes)
         return add_shared(memory, region);
     struct core_segment segment = {region, region->start, region->end, bytes, !region->name, NULL};
-    return append(memory, &segment);
+    return insert(memory, &segment);
 }
 
 static int open_file(int pid, const char *name)
@@ -288,7 +289,7 @@ uintptr_t core_make_entry(core_reader *read, const void *context, const struct s
 
 /* ---- Of a task that runs ---- */
 
-static size_t read_memory(const void *context, uint64_t at, void *to, size_t size)
+size_t core_read_memory(const void *context, uint64_t at, void *to, size_t size)
 {
     const struct core_memory *memory = context;
     ssize_t done = pread(memory->memory, to, size, (off_t)at);
@@ -314,33 +315,17 @@ static int is_written(const struct core_memory *memory, uintptr_t at, size_t siz
     return 0;
 }
 
-/* The segments ascend. */
-static int insert(struct core_memory *memory, const struct core_segment *segment)
-{
-    struct core_segment *more =
-        realloc(memory->segments, (memory->count + 1) * sizeof(*memory->segments));
-    if (!more)
-        return -ENOMEM;
-    size_t at = memory->count;
-    for (; at > 0 && more[at - 1].start > segment->start; at--)
-        more[at] = more[at - 1];
-    more[at] = *segment;
-    memory->segments = more;
-    memory->room = ++memory->count;
-    return 0;
-}
-
 int core_add_code(const struct space_slot *slot, struct core_memory *memory)
 {
     static const struct map_region region = {
         .start = CORE_ENTRY_AT, .end = CORE_ENTRY_AT + LAYOUT_MIB, .permissions = "r--p"};
-    const size_t size = (sizeof(struct core_entry) + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    const size_t size = page_ceiling(sizeof(struct core_entry));
     struct core_segment segment = {&region, CORE_ENTRY_AT, CORE_ENTRY_AT + size, size, 0, NULL};
     struct core_entry *entry = calloc(1, size);
     if (!entry)
         return -ENOMEM;
-    uintptr_t next_at =
-        core_make_entry(read_memory, memory, slot, read_memory, memory, &memory->code, entry);
+    uintptr_t next_at = core_make_entry(core_read_memory, memory, slot, core_read_memory, memory,
+                                        &memory->code, entry);
     int result = next_at && is_written(memory, next_at, sizeof(uintptr_t)) &&
                          is_free(&memory->map, CORE_ENTRY_AT, CORE_ENTRY_AT + size)
                      ? 0
@@ -372,25 +357,27 @@ struct writing {
     int result;
 };
 
-static void put(struct writing *writing, const void *bytes, size_t size)
+int core_put(int fd, const void *bytes, size_t size, uint64_t offset, int64_t *written)
 {
     const char *from = bytes;
-    while (size > 0 && writing->result == 0) {
-        ssize_t done = pwrite(writing->fd, from, size, writing->at);
-        if (done <= 0) {
-            writing->result = done < 0 ? -errno : -EIO;
-            return;
-        }
+    while (size > 0) {
+        ssize_t done = pwrite(fd, from, size, (off_t)offset);
+        if (done <= 0)
+            return done < 0 ? -errno : -EIO;
         from += done;
+        offset += (uint64_t)done;
         size -= (size_t)done;
-        writing->at += done;
-        writing->written += done;
+        *written += done;
     }
+    return 0;
 }
 
-static uint64_t align(uint64_t offset)
+static void put(struct writing *writing, const void *bytes, size_t size)
 {
-    return (offset + ARCH_PAGE - 1) / ARCH_PAGE * ARCH_PAGE;
+    if (writing->result == 0)
+        writing->result =
+            core_put(writing->fd, bytes, size, (uint64_t)writing->at, &writing->written);
+    writing->at += (off_t)size;
 }
 
 Elf64_Ehdr core_header(uint64_t headers)
@@ -471,7 +458,7 @@ static void put_memory(struct writing *writing, const struct core_memory *memory
 static void put_segment(struct writing *writing, const struct core_memory *memory,
                         const struct core_segment *segment, char *buffer)
 {
-    static unsigned char present[CORE_PAGES];
+    static unsigned char present[PAGES_MAX];
     uintptr_t end = segment->start + segment->bytes;
     off_t begin = writing->at;
     if (segment->content) {
@@ -486,7 +473,7 @@ static void put_segment(struct writing *writing, const struct core_memory *memor
             at = until;
             continue;
         }
-        pages = core_pages_present(memory, at, until, present);
+        pages = find_present_pages(memory, at, until, present);
         while (run < pages && present[run] == present[0])
             run++;
         if (present[0])
@@ -512,13 +499,14 @@ int64_t core_write(int fd, const struct core_memory *memory, const struct core_n
     if (!buffer)
         return -ENOMEM;
     put_header(&writing, headers, sections);
-    put_program_headers(&writing, memory, notes_at, notes->size, align(notes_at + notes->size));
+    put_program_headers(&writing, memory, notes_at, notes->size,
+                        page_ceiling(notes_at + notes->size));
     if (sections) {
         Elf64_Shdr section = {.sh_type = SHT_NULL, .sh_info = (Elf64_Word)headers};
         put(&writing, &section, sizeof(section));
     }
     put(&writing, notes->bytes, notes->size);
-    writing.at = (off_t)align((uint64_t)writing.at);
+    writing.at = (off_t)page_ceiling((uint64_t)writing.at);
     for (size_t i = 0; i < memory->count && writing.result == 0; i++)
         put_segment(&writing, memory, &memory->segments[i], buffer);
     free(buffer);

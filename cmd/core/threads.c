@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "cmd/core/core.h"
+#include "cmd/lib/array.h"
 #include "onespace.h"
 
 enum { STOP_TIMEOUT_MS = 5000 };
@@ -40,9 +41,9 @@ static int wait_for_stop(int thread)
     return -ETIMEDOUT;
 }
 
-static int read_set(int thread, int type, void *to, size_t room, size_t *size)
+static int read_set(int thread, int type, void *to, size_t capacity, size_t *size)
 {
-    struct iovec place = {to, room};
+    struct iovec place = {to, capacity};
     if (ptrace(PTRACE_GETREGSET, thread, (void *)(intptr_t)type, &place) != 0)
         return -errno;
     *size = place.iov_len;
@@ -83,17 +84,13 @@ static unsigned slot_of(const struct core_thread *thread)
 
 static struct core_thread *append(struct core_threads *threads)
 {
-    if (threads->count == threads->room) {
-        unsigned room = threads->room ? 2 * threads->room : 16;
-        struct core_thread *more = realloc(threads->all, room * sizeof(*more));
-        if (!more)
-            return NULL;
-        threads->all = more;
-        threads->room = room;
-    }
-    struct core_thread *thread = &threads->all[threads->count];
-    *thread = (struct core_thread){0};
-    return thread;
+    struct core_thread *more =
+        array_grow(threads->all, &threads->capacity, threads->count + 1, sizeof(*more));
+    if (!more)
+        return NULL;
+    threads->all = more;
+    more[threads->count] = (struct core_thread){0};
+    return &more[threads->count];
 }
 
 /* 1: stopped; 0: not the task's, or it has ended; -errno. */

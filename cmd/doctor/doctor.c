@@ -20,6 +20,8 @@
 
 /* ---- Checks in a child process, and files ---- */
 
+enum { LDCONFIG_TIMEOUT_MS = 5000 };
+
 static long now_ms(void)
 {
     struct timespec now;
@@ -106,20 +108,17 @@ int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms
     return doctor_child(run_command, (void *)argv, output, size, timeout_ms);
 }
 
-int doctor_read(const char *path, char *text, size_t size)
+void doctor_each_library(int (*visit)(const char *name, const char *path, void *context),
+                         void *context)
 {
-    text[0] = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    ssize_t length = read(fd, text, size - 1);
-    int error = errno;
-    close(fd);
-    if (length < 0)
-        return -error;
-    text[length] = 0;
-    text[strcspn(text, "\n")] = 0;
-    return 0;
+    static char cache[1 << 20];
+    char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
+    doctor_command(argv, cache, sizeof(cache), LDCONFIG_TIMEOUT_MS);
+    for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        const char *path = strstr(line, "=> ");
+        if (path && visit(line + strspn(line, " \t"), path + 3, context))
+            return;
+    }
 }
 
 /* ---- The report ---- */
@@ -223,30 +222,19 @@ static int report(unsigned ranks)
 
 int command_doctor(int argc, char **argv)
 {
-    enum { OPT_JSON = 256, OPT_RANKS };
-    static const struct option options[] = {{"json", no_argument, NULL, OPT_JSON},
-                                            {"ranks", required_argument, NULL, OPT_RANKS},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    unsigned ranks = 0;
-    argv[0] = "onespace doctor";
-    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, doctor_help);
-            return 0;
-        } else if (option == OPT_JSON) {
-            json.out = stdout;
-        } else if (option == OPT_RANKS && (ranks = ranks_from(optarg)) == 0) {
-            fprintf(stderr, "onespace doctor: --ranks %s: not a number of ranks\n", optarg);
-            return 2;
-        } else if (option != OPT_RANKS) {
-            fprintf(stderr, "Try `onespace doctor --help`.\n");
-            return 2;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "onespace doctor: takes no argument. Try `onespace doctor --help`.\n");
+    static int is_json;
+    static const char *text;
+    static const struct command_option options[] = {
+        {"json", .flag = &is_json}, {"ranks", .text = &text}, {NULL}};
+    if (options_parse(argc, argv, options, doctor_help) != 0)
+        return 2;
+    unsigned ranks = text ? ranks_from(text) : 0;
+    if (text && !ranks) {
+        fprintf(stderr, "onespace doctor: --ranks %s: not a number of ranks\n", text);
         return 2;
     }
+    if (optind < argc)
+        return options_refuse(argv[0], "takes no argument");
+    json.out = is_json ? stdout : NULL;
     return report(ranks);
 }

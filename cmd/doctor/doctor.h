@@ -40,9 +40,6 @@ int doctor_child(void (*function)(int out, void *context), void *context, char *
 /* Runs a program and keeps the start of its output. The same result. */
 int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms);
 
-/* The text of a small file without the newline: 0 or -errno, and then text is empty. */
-int doctor_read(const char *path, char *text, size_t size);
-
 /* ---- mpi.c: which kind of launcher a program is ---- */
 
 /* Launchers that have their options in common. */
@@ -54,31 +51,13 @@ enum mpi_family {
 
 enum { MPI_KIND_SIZE = 128 };
 
-/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
-int word_after(const char *text, const char *before, char *word, size_t size);
-
-/* The kind of launcher that printed this with --version, for people. */
-enum mpi_family mpi_name_launcher(const char *output, char kind[MPI_KIND_SIZE]);
-
 /* Runs it with --version. 0, -ETIMEDOUT, or -EIO when it fails; then kind is what it said. */
 int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KIND_SIZE]);
 
 enum { MPI_VERSION_TIMEOUT_MS = 5000 };
 
-/* ---- mpi.c: the MPI launchers and libraries of this machine ---- */
-
-enum { MPI_FILES_MAX = 64 };
-
-struct mpi_files { /* files by their real paths, each once */
-    unsigned count;
-    char *names[MPI_FILES_MAX]; /* as found */
-    char *paths[MPI_FILES_MAX]; /* real */
-};
-
-/* Both add to *found, which starts as {0} and is freed with mpi_files_free. Launchers: along PATH.
- * Libraries: those beside the launchers come first, then those that ldconfig knows. */
-void mpi_find_launchers(struct mpi_files *found);
-void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launchers);
-void mpi_files_free(struct mpi_files *found);
+/* Calls visit for each library that ldconfig knows, until it returns another value than 0. */
+void doctor_each_library(int (*visit)(const char *name, const char *path, void *context),
+                         void *context);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "api/kernel.h"
+#include "base/proc.h"
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
 #include "launch/launch.h"
@@ -45,8 +45,8 @@ static void say_region(void)
     const uintptr_t end = LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE;
     const unsigned low = (unsigned)(LAYOUT_REGION >> 40), high = (unsigned)(end >> 40);
     char line[PATH_MAX + 128], taken[PATH_MAX + 128] = "";
-    uintptr_t from, to;
     struct rlimit stack;
+    struct proc_mapping mapping;
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps) {
         doctor_say(DOCTOR_WRONG, "address region", "Mount /proc.", "/proc/self/maps: %s",
@@ -54,8 +54,8 @@ static void say_region(void)
         return;
     }
     while (fgets(line, sizeof(line), maps))
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) == 2 && from < end &&
-            to > LAYOUT_REGION)
+        if (proc_parse_mapping(line, &mapping) && mapping.start < end &&
+            mapping.end > LAYOUT_REGION)
             strcpy(taken, line);
     fclose(maps);
     taken[strcspn(taken, "\n")] = 0;
@@ -247,21 +247,12 @@ void doctor_trial(void)
 
 static const char xpmem_library[] = "libxpmem.so.0";
 
-/* From ldconfig's cache; "none" if it is not there. */
-static void find_installed(char *path, size_t size)
+static int copy_xpmem_path(const char *name, const char *path, void *installed)
 {
-    static char cache[1 << 20];
-    char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
-    snprintf(path, size, "none");
-    doctor_command(argv, cache, sizeof(cache), 5000);
-    for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        const char *found = strstr(line, "=> ");
-        if (found &&
-            strncmp(line + strspn(line, " \t"), xpmem_library, sizeof(xpmem_library) - 1) == 0) {
-            snprintf(path, size, "%s", found + 3);
-            return;
-        }
-    }
+    if (strncmp(name, xpmem_library, sizeof(xpmem_library) - 1) != 0)
+        return 0;
+    snprintf(installed, PATH_MAX, "%s", path);
+    return 1;
 }
 
 /* Whether ld.so's openat can be interposed: 1, or 0. *interpreter says which ld.so. */
@@ -282,9 +273,9 @@ static int can_redirect(char *interpreter, size_t size)
 
 void doctor_xpmem(void)
 {
-    char ours[PATH_MAX], installed[PATH_MAX], interpreter[PATH_MAX];
+    char ours[PATH_MAX], installed[PATH_MAX] = "none", interpreter[PATH_MAX];
     const char *module = access("/dev/xpmem", F_OK) == 0 ? "loaded" : "not loaded";
-    find_installed(installed, sizeof(installed));
+    doctor_each_library(copy_xpmem_path, installed);
     agent_sibling_path(xpmem_library, ours, sizeof(ours));
     if (!ours[0])
         doctor_say(DOCTOR_WARNING, "XPMEM", "Install libxpmem.so.0 with the command.",

@@ -15,6 +15,7 @@
 
 #include "api/kernel.h"
 #include "arch/keys.h"
+#include "cmd/lib/files.h"
 
 /* ---- The version ----
  *
@@ -206,8 +207,9 @@ static void say_cma(void)
 {
     char text[32];
     int error = outcome(call_process_vm_readv);
-    int restricted = doctor_read("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) == 0 &&
-                     atoi(text) > 0;
+    int restricted =
+        file_read_line("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) == 0 &&
+        atoi(text) > 0;
     if (error == 0)
         doctor_say(DOCTOR_GOOD, "CMA", NULL,
                    "process_vm_readv works; between tasks onespace copies without "

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "launch/capacity.h"
 #include "onespace.h"
@@ -25,7 +26,7 @@ static void say_mappings(void)
     char text[64], fix[160];
     static const char subject[] = "vm.max_map_count";
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (doctor_read("/proc/sys/vm/max_map_count", text, sizeof(text)) != 0) {
+    if (file_read_line("/proc/sys/vm/max_map_count", text, sizeof(text)) != 0) {
         doctor_say(DOCTOR_WARNING, subject, "Mount /proc.", "cannot be read");
         return;
     }
@@ -47,7 +48,7 @@ static void say_overcommit(void)
 {
     char text[32], limit[OUTPUT_SHORT], used[OUTPUT_SHORT];
     static const char subject[] = "overcommit";
-    doctor_read("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+    file_read_line("/proc/sys/vm/overcommit_memory", text, sizeof(text));
     if (text[0] == '2')
         doctor_say(DOCTOR_WARNING, subject,
                    "sysctl -w vm.overcommit_memory=0, or keep enough room below the limit.",
@@ -62,11 +63,11 @@ static void say_overcommit(void)
 static void say_huge_pages(void)
 {
     char text[64], size[64], reserved[32];
-    doctor_read("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
+    file_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof(text));
     char *chosen = strchr(text, '['), *end = chosen ? strchr(chosen, ']') : NULL;
     if (end)
         *end = 0;
-    doctor_read("/proc/sys/vm/nr_hugepages", reserved, sizeof(reserved));
+    file_read_line("/proc/sys/vm/nr_hugepages", reserved, sizeof(reserved));
     uint64_t bytes = machine_memory("Hugepagesize");
     output_bytes(size, bytes);
     if (!chosen)

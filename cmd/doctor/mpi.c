@@ -4,23 +4,23 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/lib/files.h"
 #include "launch/launch.h"
 #include "spawn/spawn.h"
 
 /* ---- Which kind of launcher a program is ---- */
 
-int word_after(const char *text, const char *before, char *word, size_t size)
+/* Copies the word after `before` in text, up to a blank or one of ",)". 0 or -1. */
+static int word_after(const char *text, const char *before, char *word, size_t size)
 {
     const char *at = strstr(text, before);
     if (!at)
@@ -43,7 +43,8 @@ static const struct {
     {"(PRRTE)", "(PRRTE)", "PRRTE", MPI_FAMILY_OPENMPI},
 };
 
-enum mpi_family mpi_name_launcher(const char *output, char kind[MPI_KIND_SIZE])
+/* The kind of launcher that printed this with --version, for people. */
+static enum mpi_family name_launcher(const char *output, char kind[MPI_KIND_SIZE])
 {
     char version[64];
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -68,13 +69,19 @@ int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KI
         snprintf(kind, MPI_KIND_SIZE, "%.*s", (int)strcspn(output, "\n"), output);
         return -EIO;
     }
-    *family = mpi_name_launcher(output, kind);
+    *family = name_launcher(output, kind);
     return 0;
 }
 
 /* ---- Finding launchers and libraries ---- */
 
-enum { LDCONFIG_TIMEOUT_MS = 5000 };
+enum { MPI_FILES_MAX = 64 };
+
+struct mpi_files { /* files by their real paths, each once */
+    unsigned count;
+    char *names[MPI_FILES_MAX]; /* as found */
+    char *paths[MPI_FILES_MAX]; /* real */
+};
 
 /* Python wheels cannot contain links: libmpi.so.12.0.0 is a copy of libmpi.so.12. */
 static int is_copy(const char *path, const char *other)
@@ -100,7 +107,7 @@ static void add_found(struct mpi_files *found, const char *name)
     found->count++;
 }
 
-void mpi_files_free(struct mpi_files *found)
+static void free_files(struct mpi_files *found)
 {
     for (unsigned i = 0; i < found->count; i++) {
         free(found->names[i]);
@@ -109,34 +116,41 @@ void mpi_files_free(struct mpi_files *found)
     found->count = 0;
 }
 
-void mpi_find_launchers(struct mpi_files *found)
+/* The launchers along PATH. An active virtual environment's directory leads PATH; some activate it
+ * without changing PATH. */
+static void find_launchers(struct mpi_files *found)
 {
     static const char *const names[] = {
         "mpiexec",       "mpirun",  "mpiexec.mpich", "mpiexec.openmpi",
         "mpiexec.hydra", "prterun", "srun"};
-    const char *environment = getenv("VIRTUAL_ENV"), *path = getenv("PATH");
-    char directories[2 * PATH_MAX], candidate[3 * PATH_MAX], *save;
-    /* An active virtual environment's directory leads PATH; some activate it without changing PATH.
-     */
+    const char *environment = getenv("VIRTUAL_ENV"), *directory;
+    char directories[2 * PATH_MAX], candidate[3 * PATH_MAX];
+    int length;
     snprintf(directories, sizeof(directories), "%s%s%s", environment ? environment : "",
-             environment ? "/bin:" : "", path ? path : "/usr/bin:/bin");
-    for (char *directory = strtok_r(directories, ":", &save); directory;
-         directory = strtok_r(NULL, ":", &save))
+             environment ? "/bin:" : "", path_list());
+    for (const char *list = directories; (directory = path_next(&list, &length));)
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            snprintf(candidate, sizeof(candidate), "%s/%s", directory, names[i]);
+            snprintf(candidate, sizeof(candidate), "%.*s/%s", length, directory, names[i]);
             if (access(candidate, X_OK) == 0)
                 add_found(found, candidate);
         }
 }
 
-void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launchers)
+static int add_mpi_library(const char *name, const char *path, void *found)
 {
-    static char cache[1 << 20];
-    char *argv[] = {"/sbin/ldconfig", "-p", NULL}, *save;
+    if (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0 ||
+        strncmp(name, "libmpi_abi.so.", 14) == 0)
+        add_found(found, path);
+    return 0;
+}
+
+/* The libraries beside the launchers, which may be installations that are not in ldconfig's cache,
+ * and then those in the cache. */
+static void find_libraries(struct mpi_files *found, const struct mpi_files *launchers)
+{
     static const char *const patterns[] = {"libmpi.so.*", "libmpich.so.*", "libmpi_abi.so.*",
                                            "openmpi/lib/libmpi.so.*"};
     char pattern[PATH_MAX + 64];
-    /* Beside each launcher: installations that are not in the cache. They come first. */
     for (unsigned i = 0; i < launchers->count; i++) {
         char *bin = strrchr(launchers->names[i], '/');
         for (size_t p = 0; bin && p < sizeof(patterns) / sizeof(patterns[0]); p++) {
@@ -150,14 +164,7 @@ void mpi_find_libraries(struct mpi_files *found, const struct mpi_files *launche
             }
         }
     }
-    doctor_command(argv, cache, sizeof(cache), LDCONFIG_TIMEOUT_MS);
-    for (char *line = strtok_r(cache, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *name = line + strspn(line, " \t"), *path = strstr(line, "=> ");
-        if (path &&
-            (strncmp(name, "libmpi.so.", 10) == 0 || strncmp(name, "libmpich.so.", 12) == 0 ||
-             strncmp(name, "libmpi_abi.so.", 14) == 0))
-            add_found(found, path + 3);
-    }
+    doctor_each_library(add_mpi_library, found);
 }
 
 /* ---- Launchers ---- */
@@ -200,26 +207,14 @@ static void ask_version(int out, void *context)
         dprintf(out, "%.1000s", text);
 }
 
-/* Whether the library contains this text: the name of a function that it calls. */
-static int file_contains(const char *path, const char *text)
+/* Whether the library calls this function: whether it contains its name. */
+static int names_function(const char *path, const char *name)
 {
-    struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    void *file = fstat(fd, &stat) == 0 && stat.st_size > 0
-                     ? mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
-                     : MAP_FAILED;
-    close(fd);
-    if (file == MAP_FAILED)
-        return 0;
-    int found = memmem(file, (size_t)stat.st_size, text, strlen(text)) != NULL;
-    munmap(file, (size_t)stat.st_size);
-    return found;
+    return file_contains(path, name, strlen(name));
 }
 
 /* Whether a file that matches the pattern in the library's directory contains the text. */
-static int sibling_contains(const char *library, const char *pattern, const char *text)
+static int sibling_names_function(const char *library, const char *pattern, const char *text)
 {
     char path[2 * PATH_MAX];
     int found = 0;
@@ -229,7 +224,7 @@ static int sibling_contains(const char *library, const char *pattern, const char
     if (glob(path, 0, NULL, &hits) != 0)
         return 0;
     for (size_t i = 0; !found && i < hits.gl_pathc; i++)
-        found = file_contains(hits.gl_pathv[i], text);
+        found = names_function(hits.gl_pathv[i], text);
     globfree(&hits);
     return found;
 }
@@ -268,9 +263,9 @@ static void say_mpich(const char *path, const char *text)
         at += strspn(at, " \t");
         snprintf(device, sizeof(device), "%.*s", (int)strcspn(at, "\n"), at);
     }
-    int own = file_contains(path, call);
-    int ucx = strstr(device, "ucx") && (sibling_contains(path, "ucx/libuct_cma.so*", call) ||
-                                        sibling_contains(path, "*/ucx/libuct_cma.so*", call));
+    int own = names_function(path, call);
+    int ucx = strstr(device, "ucx") && (sibling_names_function(path, "ucx/libuct_cma.so*", call) ||
+                                        sibling_names_function(path, "*/ucx/libuct_cma.so*", call));
     if (own || ucx)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: MPICH %s, device %s: large messages by %s: %s", path, version, device,
@@ -290,11 +285,11 @@ static void say_open_mpi(const char *path, const char *text)
     word_after(text, "Open MPI v", version, sizeof(version));
     int major = atoi(version);
     /* The component is a file of its own, or part of libopen-pal. */
-    int cma = file_contains(path, call) || sibling_contains(path, "libopen-pal.so*", call) ||
-              sibling_contains(path, "openmpi/mca_smsc_cma.so", call) ||
-              sibling_contains(path, "openmpi/mca_btl_vader.so", call) ||
-              sibling_contains(path, "openmpi*/mca_btl_vader.so", call) ||
-              sibling_contains(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
+    int cma = names_function(path, call) || sibling_names_function(path, "libopen-pal.so*", call) ||
+              sibling_names_function(path, "openmpi/mca_smsc_cma.so", call) ||
+              sibling_names_function(path, "openmpi/mca_btl_vader.so", call) ||
+              sibling_names_function(path, "openmpi*/mca_btl_vader.so", call) ||
+              sibling_names_function(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     char component[PATH_MAX]; /* src/smsc knows these releases */
     agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
     int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
@@ -314,7 +309,7 @@ static void say_open_mpi(const char *path, const char *text)
 /* Intel MPI does not use CMA between tasks. Since 2021.19 it can open libxpmem.so.0. */
 static void say_intel_mpi(const char *path, const char *version)
 {
-    if (file_contains(path, "libxpmem.so.0"))
+    if (names_function(path, "libxpmem.so.0"))
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: Intel MPI %s: large messages by XPMEM, with I_MPI_SHM_XPMEM=1 and "
                    "I_MPI_FABRICS=shm: %s",
@@ -346,7 +341,7 @@ static void say_library(const char *path)
         say_mpich(path, text);
     } else {
         text[strcspn(text, "\n")] = 0;
-        int cma = file_contains(path, "process_vm_readv");
+        int cma = names_function(path, "process_vm_readv");
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: %.100s: not tried with onespace; it %s CMA itself", path, text,
                    cma ? "uses" : "does not use");
@@ -356,20 +351,20 @@ static void say_library(const char *path)
 void doctor_mpi(void)
 {
     struct mpi_files launchers = {.count = 0}, libraries = {.count = 0};
-    mpi_find_launchers(&launchers);
+    find_launchers(&launchers);
     for (unsigned i = 0; i < launchers.count; i++)
         say_launcher(launchers.names[i], launchers.paths[i]);
     if (launchers.count == 0)
         doctor_say(DOCTOR_GOOD, "launcher", NULL,
                    "none found in PATH: `onespace run -n N` works without");
-    mpi_find_libraries(&libraries, &launchers);
+    find_libraries(&libraries, &launchers);
     for (unsigned i = 0; i < libraries.count; i++)
         say_library(libraries.paths[i]);
     if (libraries.count == 0)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "none found beside a launcher or in ldconfig's cache");
-    mpi_files_free(&libraries);
-    mpi_files_free(&launchers);
+    free_files(&libraries);
+    free_files(&launchers);
 }
 
 /* ---- Environment variables ---- */

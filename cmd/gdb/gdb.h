@@ -15,19 +15,10 @@ struct gdb_job {
     unsigned argc;
 };
 
-/* script.c: the path as a word of one of gdb's commands that take file names. 0, or -EINVAL without
- * a word: it is not absolute, or has control characters, of which a newline would begin another
- * command. */
-int gdb_write_path(FILE *out, const char *path);
-
 /* script.c: writes the commands by which gdb attaches to each member, one file for each, so that an
  * error in one does not stop the next, and puts them into argv. 0 or -1, having said why. */
 int gdb_write_scripts(struct gdb_job *job);
 /* Prints the commands for the tasks that have no tracer yet. */
 void gdb_print_added(const struct ps_space *space, const char *directory);
-
-/* script.c: a copy, in `directory`, of the task's program at `path`, which is the root's too, that
- * gdb does not take for the root's. 0 or -errno. */
-int gdb_copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX]);
 
 #endif

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "cmd/gdb/gdb.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/user.h"
 #include "cmd/ps/ps.h"
@@ -64,7 +65,9 @@ static int alter(int fd)
     return -ENOEXEC;
 }
 
-int gdb_copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX])
+/* Makes a copy, in `directory`, of the task's program at `path`, which is the root's too, that gdb
+ * does not take for the root's. 0 or -errno. */
+static int copy_program(const char *path, const char *directory, int pid, char copy[PATH_MAX])
 {
     const char *name = strrchr(path, '/');
     snprintf(copy, PATH_MAX, "%s/%d-%.64s", directory, pid, name ? name + 1 : path);
@@ -85,9 +88,11 @@ int gdb_copy_program(const char *path, const char *directory, int pid, char copy
 
 /* ---- Scripts ---- */
 
-/* In quotes. The path may be one that a program of another user has put into the memory of its
- * space. */
-int gdb_write_path(FILE *out, const char *path)
+/* Prints the path as a word of one of gdb's commands that take file names, in quotes. 0, or -EINVAL
+ * without a word: it is not absolute, or has control characters, of which a newline would begin
+ * another command. The path may be one that a program of another user has put into the memory of
+ * its space. */
+static int write_path(FILE *out, const char *path)
 {
     if (path[0] != '/' || output_has_control(path))
         return -EINVAL;
@@ -140,7 +145,7 @@ static void print_code(FILE *out, const struct code *code)
     if (!is_file(code->path) || access(code->path, R_OK) != 0)
         return; /* replaced by another file meanwhile */
     fprintf(out, "add-symbol-file ");
-    gdb_write_path(out, code->path);
+    write_path(out, code->path);
     fprintf(out, " -o %#" PRIxPTR "\n", code->base);
 }
 
@@ -158,15 +163,15 @@ static void print_task(FILE *out, const struct ps_space *space, const struct ps_
         has_program = 0;
     }
     if (has_program && is_roots_program(space, path) &&
-        gdb_copy_program(path, directory, task->pid, copy) == 0)
+        copy_program(path, directory, task->pid, copy) == 0)
         strcpy(path, copy);
     fprintf(out, "add-inferior\nset $onespace_last = $onespace_last + 1\n"
                  "eval \"inferior %%d\", $onespace_last\n");
     if (has_program) {
         fprintf(out, "file ");
-        gdb_write_path(out, path);
+        write_path(out, path);
         fprintf(out, "\nsymbol-file ");
-        gdb_write_path(out, path);
+        write_path(out, path);
         fprintf(out, " -o %#" PRIxPTR "\n", bias);
     }
     fprintf(out, "attach %d\n", task->pid);
@@ -193,12 +198,9 @@ static void print_settings(FILE *out, const struct code *code)
 
 static void print_end(FILE *out, const struct gdb_job *job, unsigned chosen)
 {
-    char self[PATH_MAX] = "onespace";
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length > 0)
-        self[length] = 0;
-    if (length > 0 && (strchr(self, '\'') || output_has_control(self)))
-        strcpy(self, "onespace"); /* the shell finds it by PATH */
+    const char *self = file_self();
+    if (!self || strchr(self, '\'') || output_has_control(self))
+        self = "onespace"; /* the shell finds it by PATH */
     fprintf(out,
             "define onespace-attach\n"
             "shell '%s' gdb --added '%s' %d > '%s/added'\n"

@@ -15,6 +15,8 @@
 #include "onespace.h"
 #include "onespace/insitu.h"
 
+enum { WORDS_MAX = 64 };
+
 /* ---- Joining the space of a channel ---- */
 
 int insitu_is_task(void)
@@ -100,32 +102,27 @@ static const char *find_space(const struct insitu_request *request, struct searc
     return NULL;
 }
 
-int insitu_become_task(const struct insitu_request *request, char *const *program)
+int insitu_become_task(const struct insitu_request *request, const char *const *first,
+                       char *const *rest)
 {
     struct search search = {0};
     const char *space = request->space ? request->space : find_space(request, &search);
-    unsigned count = 0;
+    const char *words[WORDS_MAX] = {"onespace", "run", "--space", space, "--"};
+    size_t count = 5;
     if (!space)
         return 1;
-    while (program[count])
-        count++;
-    const char **words = calloc(count + 6, sizeof(*words));
-    if (!words)
-        return fprintf(stderr, "onespace insitu: out of memory\n"), 1;
-    const char *const first[] = {"onespace", "run", "--space", space, "--"};
-    memcpy(words, first, sizeof(first));
-    memcpy(words + 5, program, count * sizeof(*words));
+    for (int part = 0; part < 2; part++)
+        for (const char *const *word = part ? (const char *const *)rest : first; *word; word++)
+            if (count < WORDS_MAX - 1)
+                words[count++] = *word;
     execv("/proc/self/exe", (char *const *)words);
     fprintf(stderr, "onespace insitu: cannot execute itself: %s\n", strerror(errno));
-    free(words);
     return 1;
 }
 
 /* ---- dump: starts onespace.dump of the Python package, which writes the steps to files ---- */
 
 extern char **environ;
-
-enum { WORDS_MAX = 16 };
 
 static const char *python(void)
 {
@@ -207,12 +204,13 @@ static int run_as_task(char *const *words)
 int insitu_dump(const struct insitu_request *request)
 {
     const char *words[WORDS_MAX];
+    char *const none[] = {NULL};
     fill_words(request, words);
     if (check_python() < 0)
         return 1;
     if (!request->space && insitu_is_task())
         return run_as_task((char *const *)words);
-    return insitu_become_task(request, (char *const *)words);
+    return insitu_become_task(request, words, none);
 }
 
 /* ---- The command ---- */
@@ -254,7 +252,7 @@ static int refuse(const char *what, const char *value, const char *why)
 {
     fprintf(stderr, "onespace insitu: %s%s%s: %s. Try `onespace insitu --help`.\n", what,
             *value ? " " : "", value, why);
-    return -1;
+    return 2;
 }
 
 static int is_seconds(const char *text, double least, double *seconds)
@@ -271,45 +269,21 @@ static int is_count(const char *text)
            strspn(text, "0") < strlen(text);
 }
 
-enum { OPT_INTERVAL = 256, OPT_EVERY, OPT_SPACE, OPT_WAIT, OPT_JOINED };
-
-/* 0 or -1 with a message. */
-static int set_option(int option, struct insitu_request *request)
+/* 0, or 2 with a message. */
+static int check_numbers(const char *interval, struct insitu_request *request)
 {
     double seconds;
-    switch (option) {
-    case OPT_INTERVAL:
-        return is_seconds(optarg, 0.01, &request->interval)
-                   ? 0
-                   : refuse("--interval", optarg, "give seconds from 0.01 to 86400");
-    case OPT_WAIT:
-        request->wait = optarg;
-        return is_seconds(optarg, 0, &seconds)
-                   ? 0
-                   : refuse("--wait", optarg, "give seconds from 0 to 86400");
-    case 'n':
-        request->count = optarg;
-        return is_count(optarg) ? 0 : refuse("--count", optarg, "give a number from 1 on");
-    case 'o':
-        request->output = optarg;
-        return 0;
-    case OPT_EVERY:
-        request->every = 1;
-        return 0;
-    case OPT_SPACE:
-        request->space = optarg;
-        return 0;
-    case OPT_JOINED: /* not for users */
-        request->is_joined = 1;
-        return 0;
-    default:
-        fprintf(stderr, "Try `onespace insitu --help`.\n");
-        return -1;
-    }
+    if (!is_seconds(interval, 0.01, &request->interval))
+        return refuse("--interval", interval, "give seconds from 0.01 to 86400");
+    if (!is_seconds(request->wait, 0, &seconds))
+        return refuse("--wait", request->wait, "give seconds from 0 to 86400");
+    if (request->count && !is_count(request->count))
+        return refuse("--count", request->count, "give a number from 1 on");
+    return 0;
 }
 
-/* Reads the arguments that are no options: 0 or -1 with a message. */
-static int set_words(int count, char **words, struct insitu_request *request)
+/* Checks the words that are no options: 0, or 2 with a message. */
+static int check_words(int count, char **words, struct insitu_request *request)
 {
     if (!request->verb)
         return refuse("say what to do first", "", "watch or dump");
@@ -328,32 +302,26 @@ static int set_words(int count, char **words, struct insitu_request *request)
 
 int command_insitu(int argc, char **argv)
 {
-    static const struct option options[] = {{"interval", required_argument, NULL, OPT_INTERVAL},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"every", no_argument, NULL, OPT_EVERY},
-                                            {"space", required_argument, NULL, OPT_SPACE},
-                                            {"wait", required_argument, NULL, OPT_WAIT},
-                                            {"joined", no_argument, NULL, OPT_JOINED},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct insitu_request request = {.interval = 2, .wait = "60"};
+    static struct insitu_request request = {.wait = "60"};
+    static const char *interval = "2";
+    static const struct command_option options[] = {
+        {"interval", .text = &interval},
+        {"count", .text = &request.count, .letter = 'n'},
+        {"output", .text = &request.output, .letter = 'o'},
+        {"every", .flag = &request.every},
+        {"space", .text = &request.space},
+        {"wait", .text = &request.wait},
+        {"joined", .flag = &request.is_joined}, /* not for users */
+        {NULL}};
     if (argc > 1 && argv[1][0] != '-') {
         request.verb = *++argv;
+        argv[0] = argv[-1];
         argc--;
     }
     request.words = argv + 1;
-    request.word_count = (unsigned)argc - 1;
-    argv[0] = "onespace insitu";
-    for (int option; (option = options_next(argc, argv, "n:o:h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, insitu_help);
-            return 0;
-        }
-        if (set_option(option, &request) < 0)
-            return 2;
-    }
-    if (set_words(argc - optind, argv + optind, &request) < 0)
+    if (options_parse(argc, argv, options, insitu_help) != 0 ||
+        check_numbers(interval, &request) != 0 ||
+        check_words(argc - optind, argv + optind, &request) != 0)
         return 2;
     return strcmp(request.verb, "watch") == 0 ? insitu_watch(&request) : insitu_dump(&request);
 }

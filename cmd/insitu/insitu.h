@@ -6,8 +6,6 @@
 #ifndef ONESPACE_CMD_INSITU_INSITU_H
 #define ONESPACE_CMD_INSITU_INSITU_H
 
-#include <stddef.h>
-
 struct insitu_request {
     const char *verb; /* "watch", "dump" */
     const char *channel;
@@ -18,15 +16,16 @@ struct insitu_request {
     const char *output; /* a file; NULL: named after the channel */
     int every;          /* each step, not the newest */
     int is_joined;      /* started by the command itself: looks for no space */
-    char *const *words; /* the command's own after the verb, for the task */
-    unsigned word_count;
+    char *const *words; /* the command's own after the verb, for the task; the last is NULL */
 };
 
 /* Whether this process is a task. */
 int insitu_is_task(void);
-/* Becomes `onespace run --space NAME` of the program, in the space that the request means. Returns
- * an exit status, with a message, only if that fails. */
-int insitu_become_task(const struct insitu_request *request, char *const *program);
+/* Becomes `onespace run --space NAME` of a program, in the space that the request means. Both parts
+ * of the program's command line end with NULL. Returns an exit status, with a message, only if that
+ * fails. */
+int insitu_become_task(const struct insitu_request *request, const char *const *first,
+                       char *const *rest);
 
 /* Each returns an exit status. */
 int insitu_watch(const struct insitu_request *request);

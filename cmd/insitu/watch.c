@@ -6,11 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/futex.h"
 #include "cmd/insitu/insitu.h"
+#include "cmd/lib/array.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "insitu/insitu.h"
 #include "onespace/insitu.h"
@@ -97,7 +100,7 @@ struct watching {
     unsigned long looks, most; /* most 0: without limit */
     uint64_t taken_ns;         /* when a step was taken last, 0: never */
     struct row *rows;
-    size_t row_count, room;
+    size_t row_count, capacity;
 };
 
 /* ---- Looking at a step ---- */
@@ -107,14 +110,11 @@ static struct row *row_of(struct watching *watching, const struct onespace_insit
     for (size_t i = 0; i < watching->row_count; i++)
         if (strcmp(watching->rows[i].array.name, array->name) == 0)
             return &watching->rows[i];
-    if (watching->row_count == watching->room) {
-        size_t room = 2 * watching->room + 16;
-        struct row *more = realloc(watching->rows, room * sizeof(*more));
-        if (!more)
-            return NULL;
-        watching->rows = more;
-        watching->room = room;
-    }
+    struct row *more =
+        array_grow(watching->rows, &watching->capacity, watching->row_count + 1, sizeof(*more));
+    if (!more)
+        return NULL;
+    watching->rows = more;
     struct row *row = &watching->rows[watching->row_count++];
     *row = (struct row){.array = *array};
     return row;
@@ -168,7 +168,7 @@ static void print_rows(const struct watching *watching, FILE *out, unsigned widt
             else
                 output_cell(&table, "-");
         output_cell(&table, "%" PRIu64, row->extent.nans);
-        output_cell(&table, "%s", insitu_type_name((uint32_t)row->array.type));
+        output_cell(&table, "%s", insitu_type_name(row->array.type));
         output_cell(&table, "%s", shape);
         output_cell(&table, "%s", *row->array.units ? row->array.units : "-");
         output_cell(&table, "%s", row->array.name);
@@ -214,7 +214,7 @@ static int take_timeout_ms(const struct insitu_request *request)
     return ms < 100 ? 100 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* ---- */
+/* ---- One look after another, until the channel ends ---- */
 
 /* The message may contain names from the producer. */
 static const char *message(void)
@@ -231,9 +231,9 @@ static int end(int result)
     return result == -ENODATA ? -1 : 1;
 }
 
-static int look(FILE *out, unsigned width, void *context)
+/* Prints the next step. 0, or as end. */
+static int look(struct watching *watching, FILE *out)
 {
-    struct watching *watching = context;
     struct onespace_insitu_step step;
     if (watching->looks)
         pause_between_steps(watching);
@@ -247,12 +247,48 @@ static int look(FILE *out, unsigned width, void *context)
         return end(result);
     result = read_step(watching, &step);
     print_step(watching, &step, out);
-    print_rows(watching, out, width);
+    print_rows(watching, out, output_width(stdout));
     if (onespace_insitu_release(watching->channel, &step) < 0)
         return end(-EINVAL);
     if (result < 0)
         return fprintf(stderr, "onespace insitu watch: out of memory\n"), 1;
     return ++watching->looks == watching->most ? -1 : 0;
+}
+
+/* On a terminal each look replaces the one before: from the upper left corner, each line cut at the
+ * right margin (no automatic wrap), the rest of it and of the screen cleared. The last line is the
+ * cursor's. */
+static void print_look(char *text, int is_first)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO)) {
+        printf("%s%s", is_first ? "" : "\n", text);
+        return;
+    }
+    int has_size = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+    unsigned left = (has_size ? size.ws_row : 24u) - 1;
+    printf("%s\033[H\033[?7l", is_first ? "\033[2J" : "");
+    for (char *line = text, *end; left > 0 && (end = strchr(line, '\n')); line = end + 1, left--)
+        printf("%.*s\033[K\n", (int)(end - line), line);
+    printf("\033[?7h\033[J");
+}
+
+/* Returns as end. */
+static int look_again_and_again(struct watching *watching)
+{
+    int result = 0;
+    for (int is_first = 1; result == 0; is_first = 0) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+        result = out ? look(watching, out) : EXIT_FAILURE;
+        if (out && fclose(out) == 0 && text)
+            print_look(text, is_first);
+        free(text);
+        if (fflush(stdout) != 0)
+            result = EXIT_FAILURE;
+    }
+    return result;
 }
 
 /* 0, or an exit status with a message. */
@@ -278,37 +314,21 @@ static int open_channel(struct watching *watching)
     return 1;
 }
 
-static int become_task(const struct insitu_request *request)
-{
-    static char self[PATH_MAX];
-    if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0) {
-        fprintf(stderr, "onespace insitu watch: cannot find its own file: is /proc mounted?\n");
-        return 1;
-    }
-    char **words = calloc(request->word_count + 5, sizeof(*words));
-    if (!words) {
-        fprintf(stderr, "onespace insitu watch: out of memory\n");
-        return 1;
-    }
-    char *const first[] = {self, "insitu", "watch", "--joined"};
-    memcpy(words, first, sizeof(first));
-    memcpy(words + 4, request->words, request->word_count * sizeof(*words));
-    int status = insitu_become_task(request, words);
-    free(words);
-    return status;
-}
-
 int insitu_watch(const struct insitu_request *request)
 {
     struct watching watching = {.request = request};
-    if (!request->is_joined && (request->space || !insitu_is_task()))
-        return become_task(request);
+    if (!request->is_joined && (request->space || !insitu_is_task())) {
+        const char *const first[] = {file_self(), "insitu", "watch", "--joined", NULL};
+        if (first[0])
+            return insitu_become_task(request, first, request->words);
+        fprintf(stderr, "onespace insitu watch: cannot find its own file: is /proc mounted?\n");
+        return 1;
+    }
     watching.most = request->count ? strtoul(request->count, NULL, 10) : 0;
     int status = open_channel(&watching);
     if (status)
         return status;
-    /* look() makes the pause itself, to end it early. */
-    status = watch(1e-9, look, &watching);
+    status = look_again_and_again(&watching);
     (void)!onespace_insitu_close(watching.channel, 0);
     free(watching.rows);
     return status < 0 ? 0 : status;

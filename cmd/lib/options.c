@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 
 /* ---- Help texts ---- */
@@ -197,17 +198,52 @@ int options_next(int argc, char **argv, const char *letters, const struct option
     return '?';
 }
 
+int options_refuse(const char *command, const char *problem)
+{
+    fprintf(stderr, "%s: %s. Try `%s --help`.\n", command, problem, command);
+    return 2;
+}
+
+int options_parse(int argc, char **argv, const struct command_option *options, const char *help)
+{
+    enum { FIRST = 256 };
+    struct option table[OPTIONS_MAX + 2] = {{"help", no_argument, NULL, 'h'}};
+    char letters[2 * OPTIONS_MAX + 2] = "h";
+    int count = 0;
+    for (; options[count].name; count++) {
+        const struct command_option *option = &options[count];
+        table[1 + count] = (struct option){option->name, option->text ? required_argument : 0, NULL,
+                                           option->letter ? option->letter : FIRST + count};
+        if (option->letter)
+            snprintf(letters + strlen(letters), 3, "%c%s", option->letter, option->text ? ":" : "");
+    }
+    for (int value; (value = options_next(argc, argv, letters, table)) != -1;) {
+        if (value == 'h') {
+            help_print(stdout, help);
+            exit(0);
+        }
+        int at = 0;
+        while (at < count && value != table[1 + at].val)
+            at++;
+        if (at == count) {
+            fprintf(stderr, "Try `%s --help`.\n", argv[0]);
+            return 2;
+        }
+        if (options[at].text)
+            *options[at].text = optarg;
+        else
+            *options[at].flag = 1;
+    }
+    return 0;
+}
+
 /* ---- Subcommands that are Python programs ---- */
 
 /* The installed program, beside the command's directory; else that of the source tree around the
  * build. */
-static int find(const char *path, char driver[PATH_MAX], char self[PATH_MAX])
+static int find(const char *path, const char *self, char driver[PATH_MAX])
 {
     static const char *const below[] = {"../share/onespace/bench", "../../bench"};
-    ssize_t size = readlink("/proc/self/exe", self, PATH_MAX - 1);
-    if (size <= 0)
-        return -errno;
-    self[size] = 0;
     int directory = (int)(strrchr(self, '/') - self);
     for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
         int length = snprintf(driver, PATH_MAX, "%.*s/%s/%s", directory, self, below[i], path);
@@ -217,29 +253,35 @@ static int find(const char *path, char driver[PATH_MAX], char self[PATH_MAX])
     return -ENOENT;
 }
 
-/* The distribution's Python first: the distribution's matplotlib belongs to it. */
-static void execute(char **words)
+int driver_become(int argc, char **argv, const char *path, const char *const first[])
 {
-    words[0] = "/usr/bin/python3";
-    execv(words[0], words);
-    words[0] = "python3";
-    execvp(words[0], words);
-}
-
-int driver_become(const char *subcommand, const char *path, char **words)
-{
-    char driver[PATH_MAX], self[PATH_MAX] = "";
-    if (find(path, driver, self) != 0) {
+    char driver[PATH_MAX];
+    const char *self = file_self();
+    int count = 2;
+    if (!self || find(path, self, driver) != 0) {
         fprintf(stderr,
-                "onespace %s: its program is not installed beside %s (share/onespace/bench): "
-                "install onespace with `make install`\n",
-                subcommand, self);
+                "%s: its program is not installed beside %s (share/onespace/bench): install "
+                "onespace with `make install`\n",
+                argv[0], self ? self : "this command");
         return 1;
     }
-    setenv("ONESPACE_BIN", self, 1);
-    words[1] = driver;
-    execute(words);
-    fprintf(stderr, "onespace %s: cannot run python3 (%s): install it (Debian package python3)\n",
-            subcommand, strerror(errno));
+    const char **words = calloc((size_t)argc + DRIVER_WORDS_MAX + 3, sizeof(*words));
+    if (words) {
+        setenv("ONESPACE_BIN", self, 1);
+        while (first[count - 2]) {
+            words[count] = first[count - 2];
+            count++;
+        }
+        memcpy(words + count, argv + 1, (size_t)(argc - 1) * sizeof(*words));
+        words[1] = driver;
+        /* The distribution's Python first: the distribution's matplotlib belongs to it. */
+        words[0] = "/usr/bin/python3";
+        execv(words[0], (char *const *)words);
+        words[0] = "python3";
+        execvp(words[0], (char *const *)words);
+        free(words);
+    }
+    fprintf(stderr, "%s: cannot run python3 (%s): install it (Debian package python3)\n", argv[0],
+            strerror(errno));
     return 1;
 }

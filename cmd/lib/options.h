@@ -22,9 +22,8 @@ int command_report(int argc, char **argv);
 int command_windows(int argc, char **argv);
 int command_insitu(int argc, char **argv);
 int command_completion(int argc, char **argv);
-int command_host(int argc, char **argv); /* started by shims, not by users */
 
-/* What --help says, as help.h has it. */
+/* The texts of --help. */
 extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[], doctor_help[],
     core_help[], gdb_help[], bench_help[], report_help[], windows_help[], insitu_help[],
     completion_help[];
@@ -32,7 +31,7 @@ extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[
 struct command {
     const char *name;
     int (*function)(int argc, char **argv);
-    const char *purpose; /* NULL: not for users */
+    const char *purpose;
     const char *help;
 };
 
@@ -74,13 +73,32 @@ const char *help_most_similar(const char *given, const char *(*next)(const void 
  * prints a message, with the most similar option, and returns '?'. -np means --np. */
 int options_next(int argc, char **argv, const char *letters, const struct option *options);
 
+/* An option of a subcommand, in a table that ends with an option without a name. */
+struct command_option {
+    const char *name;  /* without the "--" */
+    int *flag;         /* set to 1; NULL for an option with an argument */
+    const char **text; /* set to the argument; NULL: it has none */
+    char letter;       /* the short name, or 0 */
+};
+
+enum { OPTIONS_MAX = 12 };
+
+/* Reads the options of a subcommand, whose argv[0] is its name in messages. 0, and then
+ * argv[optind] is the first of the other words; or 2, the exit status, with a message. --help
+ * prints `help` and exits. */
+int options_parse(int argc, char **argv, const struct command_option *options, const char *help);
+
+/* Prints "COMMAND: PROBLEM. Try `COMMAND --help`." Returns 2, the exit status. */
+int options_refuse(const char *command, const char *problem);
+
 /* ---- Subcommands that are Python programs, installed beside the command ---- */
 
+enum { DRIVER_WORDS_MAX = 4 };
+
 /* Executes the program at `path` below share/onespace/bench, or, from the build tree, below its
- * source tree's bench. words: room for the interpreter and the program, then the program's
- * arguments, then NULL; the strings must live until then. ONESPACE_BIN tells the program which
- * command this is. Returns only when that fails: it has said why, and the value is the exit status.
- */
-int driver_become(const char *subcommand, const char *path, char **words);
+ * source tree's bench. Its arguments are `first`, at most DRIVER_WORDS_MAX and NULL, and those of
+ * argv. ONESPACE_BIN tells the program which command this is. Returns only when that fails: an exit
+ * status, with a message that begins with argv[0]. */
+int driver_become(int argc, char **argv, const char *path, const char *const first[]);
 
 #endif

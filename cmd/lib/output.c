@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
+#include "cmd/lib/array.h"
 
 /* ---- Text ---- */
 
@@ -147,11 +147,9 @@ static void check_memory(const void *memory)
 
 void output_cell(struct output_table *table, const char *format, ...)
 {
-    if (table->count == table->room) {
-        table->room = table->room ? 2 * table->room : 64;
-        table->cells = realloc(table->cells, table->room * sizeof(*table->cells));
-        check_memory(table->cells);
-    }
+    table->cells =
+        array_grow(table->cells, &table->capacity, table->count + 1, sizeof(*table->cells));
+    check_memory(table->cells);
     va_list arguments;
     char *text;
     va_start(arguments, format);
@@ -159,6 +157,12 @@ void output_cell(struct output_table *table, const char *format, ...)
     va_end(arguments);
     check_memory(length < 0 ? NULL : text);
     table->cells[table->count++] = output_clean(text);
+}
+
+void output_cell_bytes(struct output_table *table, int is_known, uint64_t bytes)
+{
+    char text[OUTPUT_SHORT];
+    output_cell(table, "%s", is_known ? output_bytes(text, bytes) : "-");
 }
 
 static void print_padded(FILE *out, const char *text, unsigned width, int right)
@@ -204,7 +208,7 @@ void output_table(struct output_table *table, FILE *out, unsigned width)
     unsigned widths[16] = {0}, taken = 0, last = table->columns - 1;
     for (unsigned i = 0; i < last; i++) {
         widths[i] = columns_of(table->headers[i], strlen(table->headers[i]));
-        for (unsigned at = i; at < table->count; at += table->columns) {
+        for (size_t at = i; at < table->count; at += table->columns) {
             unsigned columns = columns_of(table->cells[at], strlen(table->cells[at]));
             widths[i] = columns > widths[i] ? columns : widths[i];
         }
@@ -214,13 +218,13 @@ void output_table(struct output_table *table, FILE *out, unsigned width)
                     : width > taken + LAST_COLUMN_MIN ? width - taken
                                                       : LAST_COLUMN_MIN;
     print_row(table, out, widths, table->headers, left);
-    for (unsigned at = 0; at + last < table->count; at += table->columns)
+    for (size_t at = 0; at + last < table->count; at += table->columns)
         print_row(table, out, widths, (const char *const *)table->cells + at, left);
-    for (unsigned i = 0; i < table->count; i++)
+    for (size_t i = 0; i < table->count; i++)
         free(table->cells[i]);
     free(table->cells);
     table->cells = NULL;
-    table->count = table->room = 0;
+    table->count = table->capacity = 0;
 }
 
 /* ---- JSON ---- */
@@ -334,8 +338,20 @@ void json_integer(struct output_json *json, const char *key, int64_t value)
     fprintf(json->out, "%lld", (long long)value);
 }
 
+void json_integer_from(struct output_json *json, const char *key, int64_t least, int64_t value)
+{
+    if (value < least)
+        json_null(json, key);
+    else
+        json_integer(json, key, value);
+}
+
 void json_seconds(struct output_json *json, const char *key, double value)
 {
+    if (value < 0) {
+        json_null(json, key);
+        return;
+    }
     begin(json, key);
     fprintf(json->out, "%.3f", value);
 }
@@ -344,70 +360,4 @@ void json_boolean(struct output_json *json, const char *key, int value)
 {
     begin(json, key);
     fputs(value ? "true" : "false", json->out);
-}
-
-/* ---- Repeating the output, like watch(1) ---- */
-
-double watch_seconds(const char *command, const char *argument)
-{
-    enum { SECONDS_MAX = 86400 };
-    char *end;
-    double seconds = argument ? strtod(argument, &end) : 2;
-    if (!argument || (end != argument && !*end && seconds >= 0.1 && seconds <= SECONDS_MAX))
-        return seconds;
-    fprintf(stderr, "%s: --watch=%s: give seconds from 0.1 to %d, or nothing. Try `%s --help`.\n",
-            command, argument, SECONDS_MAX, command);
-    return -1;
-}
-
-static unsigned terminal_lines(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1 ? size.ws_row : 24;
-}
-
-/* One look over the one before: from the upper left corner, each line cut at the right margin (no
- * automatic wrap), the rest of it and of the screen cleared. The last line is the cursor's. */
-static void replace(char *text)
-{
-    unsigned left = terminal_lines() - 1;
-    printf("\033[H\033[?7l");
-    for (char *line = text, *end; left > 0 && (end = strchr(line, '\n')); line = end + 1, left--)
-        printf("%.*s\033[K\n", (int)(end - line), line);
-    printf("\033[?7h\033[J");
-}
-
-static int look(int (*show)(FILE *out, unsigned width, void *context), void *context, int is_first)
-{
-    int is_terminal = isatty(STDOUT_FILENO);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return EXIT_FAILURE;
-    int result = show(out, output_width(stdout), context);
-    if (fclose(out) != 0)
-        result = EXIT_FAILURE;
-    if (is_terminal && is_first)
-        printf("\033[2J");
-    if (is_terminal && text)
-        replace(text);
-    else
-        printf("%s%s", is_first ? "" : "\n", text ? text : "");
-    free(text);
-    return fflush(stdout) == 0 ? result : EXIT_FAILURE;
-}
-
-int watch(double seconds, int (*show)(FILE *out, unsigned width, void *context), void *context)
-{
-    if (seconds <= 0)
-        return show(stdout, output_width(stdout), context);
-    struct timespec pause = {.tv_sec = (time_t)seconds};
-    pause.tv_nsec = (long)((seconds - (double)pause.tv_sec) * 1e9);
-    int result = look(show, context, 1);
-    while (result == 0) {
-        nanosleep(&pause, NULL);
-        result = look(show, context, 0);
-    }
-    return result;
 }

@@ -40,11 +40,13 @@ struct output_table {
     const char *const *headers;
     unsigned columns;
     unsigned right_aligned; /* bit i: column i */
-    unsigned count, room;   /* cells */
+    size_t count, capacity; /* cells */
     char **cells;
 };
 __attribute__((format(printf, 2, 3))) void output_cell(struct output_table *table,
                                                        const char *format, ...);
+/* "3.1M", or "-" when it is not known. */
+void output_cell_bytes(struct output_table *table, int is_known, uint64_t bytes);
 /* Prints and frees the cells. */
 void output_table(struct output_table *table, FILE *out, unsigned width);
 
@@ -66,18 +68,10 @@ void json_close(struct output_json *json, char bracket);
 void json_null(struct output_json *json, const char *key);
 void json_text(struct output_json *json, const char *key, const char *value); /* NULL: null */
 void json_integer(struct output_json *json, const char *key, int64_t value);
-void json_seconds(struct output_json *json, const char *key, double value); /* to 1 ms */
+void json_seconds(struct output_json *json, const char *key,
+                  double value); /* to 1 ms; null when negative */
+/* null when the value is below `least`, which means that it is not known. */
+void json_integer_from(struct output_json *json, const char *key, int64_t least, int64_t value);
 void json_boolean(struct output_json *json, const char *key, int value);
-
-/* ---- Repeating the output, like watch(1) ---- */
-
-/* Seconds from the argument of `--watch`, NULL: 2. -1 after a message when it is no number from 0.1
- * to 86400. */
-double watch_seconds(const char *command, const char *argument);
-
-/* Shows it once when `seconds` is 0, else again and again. `show` prints to `out` for a terminal of
- * `width` columns (0: no limit) and returns 0; another value ends it and is returned. On a terminal
- * each look replaces the one before and is cut to the terminal's lines. */
-int watch(double seconds, int (*show)(FILE *out, unsigned width, void *context), void *context);
 
 #endif

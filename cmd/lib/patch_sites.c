@@ -107,12 +107,6 @@ int patch_sites_count(const char *path, struct patch_sites *sites)
     return 0;
 }
 
-void patch_sites_add(struct patch_sites *to, const struct patch_sites *more)
-{
-    for (unsigned i = 0; i < SEARCHED; i++)
-        *field(to, i) += *field(more, i);
-}
-
 unsigned patch_sites_missing(const struct patch_sites *sites, int memory_only, char *text,
                              size_t size)
 {

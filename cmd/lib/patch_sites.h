@@ -14,8 +14,6 @@ struct patch_sites {
 /* Searches the executable segments of an ELF file: 0 or -errno, with *patch_sites untouched. */
 int patch_sites_count(const char *path, struct patch_sites *patch_sites);
 
-void patch_sites_add(struct patch_sites *to, const struct patch_sites *more);
-
 /* Writes the names of those that are missing, separated by commas: their number. Those that a
  * task's heap and mappings need come first; with memory_only only they count. */
 unsigned patch_sites_missing(const struct patch_sites *sites, int memory_only, char *text,

@@ -63,14 +63,6 @@ static double nice_step(double least)
     return 1024 * unit;
 }
 
-static void add_sum(struct map_sum *to, const struct map_sum *sum)
-{
-    to->regions += sum->regions;
-    to->size += sum->size;
-    to->resident += sum->resident;
-    to->huge += sum->huge;
-}
-
 static unsigned kinds_in_use(const struct drawing *drawing)
 {
     unsigned count = 0;
@@ -86,9 +78,7 @@ static void plan(struct drawing *drawing)
         const struct map_row *row = &drawing->rows[i];
         double value = (double)value_of(drawing, &row->all);
         most = value > most ? value : most;
-        add_sum(&drawing->all.all, &row->all);
-        for (int kind = 0; kind < MAP_KINDS; kind++)
-            add_sum(&drawing->all.of_kind[kind], &row->of_kind[kind]);
+        map_add_row(&drawing->all, row);
     }
     unsigned lines = (kinds_in_use(drawing) + LEGEND_COLUMNS - 1) / LEGEND_COLUMNS;
     drawing->top = LEGEND_TOP + lines * LEGEND_LINE + 34;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd/doctor/doctor.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/options.h"
 #include "cmd/mpiexec/mpiexec.h"
 #include "cmd/run/run.h"
@@ -20,6 +21,13 @@
  * LD_LIBRARY_PATH, without running the program. */
 
 enum { LIST_TIMEOUT_MS = 5000 };
+
+struct mpi_library {
+    char path[PATH_MAX];    /* of its libmpi, empty: it needs none */
+    enum mpi_family family; /* whose launchers can start it; MPI_FAMILY_UNKNOWN: all can */
+    char command[PATH_MAX]; /* the program, or the interpreter of a script, as the user named it
+                               or PATH has it; empty: not found */
+};
 
 /* Names of libraries with MPI_Init in them, up to a ".", and whose launchers start their ranks. */
 static const struct {
@@ -40,7 +48,7 @@ static int is_name(const char *name, size_t length, const char *wanted)
 }
 
 /* One line of the list: "\tNAME => PATH (0xADDRESS)". 1 when it is an MPI library. */
-static int read_line(const char *line, struct mpiexec_library *library)
+static int read_line(const char *line, struct mpi_library *library)
 {
     const char *name = line + strspn(line, " \t"), *arrow = strstr(name, " => ");
     size_t length = strcspn(name, " ");
@@ -57,7 +65,7 @@ static int read_line(const char *line, struct mpiexec_library *library)
     return 0;
 }
 
-static void ask_linker(const struct elf_program *program, struct mpiexec_library *library)
+static void ask_linker(const struct elf_program *program, struct mpi_library *library)
 {
     static char list[1 << 18];
     char *argv[] = {(char *)program->interpreter_path, "--list", (char *)program->path, NULL};
@@ -69,38 +77,15 @@ static void ask_linker(const struct elf_program *program, struct mpiexec_library
             return;
 }
 
-static int is_program(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
-}
-
-void mpiexec_name_command(const char *name, char command[PATH_MAX])
-{
-    const char *path = getenv("PATH");
-    char candidate[PATH_MAX];
-    command[0] = 0;
-    if (strchr(name, '/')) {
-        snprintf(command, PATH_MAX, "%s", name);
-        return;
-    }
-    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
-        size_t length = strcspn(at, ":");
-        int size = snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)length, at, name);
-        if (length && size < PATH_MAX && is_program(candidate)) {
-            memcpy(command, candidate, (size_t)size + 1);
-            return;
-        }
-        at += length;
-    }
-}
-
-int mpiexec_library(const char *program, struct mpiexec_library *library, char *message, int size)
+/* Asks the program's own dynamic linker. 0; -ENOEXEC with a message: it cannot be a task. What is
+ * not found here may be there where the launcher starts it. */
+static int find_mpi_library(const char *program, struct mpi_library *library, char *message,
+                            int size)
 {
     static struct elf_program found;
     struct elf_problem problem;
     char *argv[] = {(char *)program, NULL};
-    *library = (struct mpiexec_library){.family = MPI_FAMILY_UNKNOWN};
+    *library = (struct mpi_library){.family = MPI_FAMILY_UNKNOWN};
     int status = resolve_program(AT_FDCWD, program, argv, getenv("PATH"), &found, &problem);
     if (status == -ENOEXEC) {
         snprintf(message, (size_t)size, "%s: %s: %s", program, problem.reason, problem.fix);
@@ -108,7 +93,7 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
     }
     if (status < 0)
         return 0;
-    mpiexec_name_command(found.argv[0], library->command);
+    (void)path_find(found.argv[0], library->command);
     if (!found.requested_path[0] && found.interpreter_path[0])
         ask_linker(&found, library);
     elf_program_free(&found);
@@ -117,13 +102,20 @@ int mpiexec_library(const char *program, struct mpiexec_library *library, char *
 
 /* ---- The launcher that starts the ranks of a program ---- */
 
+struct mpi_launcher {
+    char path[PATH_MAX];
+    enum mpi_family family;
+    char kind[MPI_KIND_SIZE];
+    int is_guess; /* nothing says that it is the program's MPI's */
+};
+
 static const char *const names[] = {"mpiexec.mpich", "mpiexec.hydra", "mpiexec.openmpi",
                                     "mpiexec",       "mpirun",        NULL};
 /* For a program without an MPI library: the launcher that the user means by these names. */
 static const char *const plain_names[] = {"mpiexec", "mpirun", NULL};
 
 /* Whether the file is a launcher that starts ranks of this family; MPI_FAMILY_UNKNOWN: of any. */
-static int try_file(const char *path, enum mpi_family wanted, struct mpiexec_launcher *launcher)
+static int try_file(const char *path, enum mpi_family wanted, struct mpi_launcher *launcher)
 {
     if (access(path, X_OK) != 0 || mpi_ask_launcher(path, &launcher->family, launcher->kind) != 0)
         return 0;
@@ -134,7 +126,7 @@ static int try_file(const char *path, enum mpi_family wanted, struct mpiexec_lau
 }
 
 static int try_directory(const char *directory, int length, const char *const candidates[],
-                         enum mpi_family wanted, struct mpiexec_launcher *launcher)
+                         enum mpi_family wanted, struct mpi_launcher *launcher)
 {
     char path[PATH_MAX];
     for (size_t i = 0; candidates[i]; i++)
@@ -146,15 +138,12 @@ static int try_directory(const char *directory, int length, const char *const ca
 }
 
 static int try_path(const char *const candidates[], enum mpi_family wanted,
-                    struct mpiexec_launcher *launcher)
+                    struct mpi_launcher *launcher)
 {
-    const char *path = getenv("PATH");
-    for (const char *at = path ? path : "/bin:/usr/bin"; *at; at += *at == ':') {
-        size_t length = strcspn(at, ":");
-        if (length && try_directory(at, (int)length, candidates, wanted, launcher))
+    int length;
+    for (const char *list = path_list(), *directory; (directory = path_next(&list, &length));)
+        if (try_directory(directory, length, candidates, wanted, launcher))
             return 1;
-        at += length;
-    }
     return 0;
 }
 
@@ -177,7 +166,7 @@ static int is_trusted(const char *path)
 
 /* PREFIX/lib/libmpi.so.12, PREFIX/lib/x86_64-linux-gnu/openmpi/lib/libmpi.so.40, …: PREFIX/bin. The
  * candidates are executed to learn of what kind they are. */
-static int try_above(const char *library, enum mpi_family wanted, struct mpiexec_launcher *launcher)
+static int try_above(const char *library, enum mpi_family wanted, struct mpi_launcher *launcher)
 {
     char *real = realpath(library, NULL), path[PATH_MAX];
     int found = 0;
@@ -194,10 +183,12 @@ static int try_above(const char *library, enum mpi_family wanted, struct mpiexec
     return found;
 }
 
-int mpiexec_named(const char *name, struct mpiexec_launcher *launcher, char *message, int size)
+/* The launcher that the user named. 0 or -ENOENT with a message. */
+static int find_named_launcher(const char *name, struct mpi_launcher *launcher, char *message,
+                               int size)
 {
     const char *const only[] = {name, NULL};
-    *launcher = (struct mpiexec_launcher){.is_guess = 0};
+    *launcher = (struct mpi_launcher){.is_guess = 0};
     if (strchr(name, '/') ? try_file(name, MPI_FAMILY_UNKNOWN, launcher)
                           : try_path(only, MPI_FAMILY_UNKNOWN, launcher))
         return 0;
@@ -223,7 +214,7 @@ static int is_environment(const char *directory, int length)
     return 0;
 }
 
-static int guess(const struct mpiexec_library *library, struct mpiexec_launcher *launcher)
+static int guess(const struct mpi_library *library, struct mpi_launcher *launcher)
 {
     const char *directory = library->command, *slash = strrchr(directory, '/');
     int length = slash ? (int)(slash - directory) : 0;
@@ -233,10 +224,13 @@ static int guess(const struct mpiexec_library *library, struct mpiexec_launcher 
            try_path(plain_names, MPI_FAMILY_UNKNOWN, launcher);
 }
 
-int mpiexec_choose(const struct mpiexec_library *library, struct mpiexec_launcher *launcher,
-                   char *message, int size)
+/* The launcher of this MPI library: in a bin directory above it, else in PATH. For a program
+ * without an MPI library: beside it, if that is a Python environment, else the mpiexec in PATH. 0
+ * or -ENOENT with a message. */
+static int choose_launcher(const struct mpi_library *library, struct mpi_launcher *launcher,
+                           char *message, int size)
 {
-    *launcher = (struct mpiexec_launcher){.is_guess = 0};
+    *launcher = (struct mpi_launcher){.is_guess = 0};
     if (!library->path[0]) {
         if (guess(library, launcher))
             return 0;
@@ -368,17 +362,17 @@ static int has_onespace_run(const struct request *request, const struct mpiexec_
 /* Reads the options as Hydra's and as Open MPI's. The reading that leads to a program of that MPI
  * wins, then one that leads to a program of another MPI, then any other. 0, or an exit status. */
 static int find_library(const struct request *request, struct mpiexec_words *words,
-                        struct mpiexec_library *library)
+                        struct mpi_library *library)
 {
     static const enum mpi_family families[] = {MPI_FAMILY_HYDRA, MPI_FAMILY_OPENMPI};
-    struct mpiexec_library found;
+    struct mpi_library found;
     char message[2048];
     int best = 0;
     for (int i = 0; i < 2 && best < 3; i++) {
         if (mpiexec_split(families[i], request->argc, request->argv, words) < 0)
             continue;
         const char *program = request->argv[words->parts[0].program];
-        int status = mpiexec_library(program, &found, message, sizeof(message));
+        int status = find_mpi_library(program, &found, message, sizeof(message));
         if (status < 0)
             return complain(126, message);
         int is_right =
@@ -392,19 +386,19 @@ static int find_library(const struct request *request, struct mpiexec_words *wor
 }
 
 static int find_launcher(const struct request *request, struct mpiexec_words *words,
-                         struct mpiexec_launcher *launcher)
+                         struct mpi_launcher *launcher)
 {
-    static struct mpiexec_library library;
+    static struct mpi_library library;
     char message[PATH_MAX + 256];
     if (request->launcher) {
-        if (mpiexec_named(request->launcher, launcher, message, sizeof(message)) < 0)
+        if (find_named_launcher(request->launcher, launcher, message, sizeof(message)) < 0)
             return complain(127, message);
         return 0;
     }
     int status = find_library(request, words, &library);
     if (status)
         return status;
-    if (mpiexec_choose(&library, launcher, message, sizeof(message)) < 0)
+    if (choose_launcher(&library, launcher, message, sizeof(message)) < 0)
         return complain(127, message);
     return 0;
 }
@@ -464,20 +458,18 @@ static int options_set_path(const struct request *request, const struct mpiexec_
 static char *program_word(const struct request *request, const struct mpiexec_words *words, int at)
 {
     char path[PATH_MAX];
-    if (strchr(request->argv[at], '/') || options_set_path(request, words))
+    if (strchr(request->argv[at], '/') || options_set_path(request, words) ||
+        path_find(request->argv[at], path) != 0 || path[0] != '/')
         return request->argv[at];
-    mpiexec_name_command(request->argv[at], path);
-    char *found =
-        path[0] == '/' ? strdup(path) : NULL; /* kept: this process becomes the launcher */
+    char *found = strdup(path); /* kept: this process becomes the launcher */
     return found ? found : request->argv[at];
 }
 
 static char **compose(const struct request *request, const struct mpiexec_words *words,
-                      const struct mpiexec_launcher *launcher, char *self, char **run,
-                      int run_count)
+                      const struct mpi_launcher *launcher, char *self, char **run, int run_count)
 {
-    size_t room = (size_t)request->argc + 2 + (size_t)words->count * (size_t)(run_count + 3);
-    char **line = calloc(room, sizeof(*line));
+    size_t capacity = (size_t)request->argc + 2 + (size_t)words->count * (size_t)(run_count + 3);
+    char **line = calloc(capacity, sizeof(*line));
     int count = 0;
     if (!line)
         return NULL;
@@ -505,7 +497,7 @@ static char **compose(const struct request *request, const struct mpiexec_words 
 }
 
 static void print_guess(const struct request *request, const struct mpiexec_words *words,
-                        const struct mpiexec_launcher *launcher)
+                        const struct mpi_launcher *launcher)
 {
     fprintf(
         stderr,
@@ -526,14 +518,13 @@ static int print_prefix(char *self, char **run, int run_count)
 static int run_command(struct request *request)
 {
     static struct mpiexec_words words;
-    static struct mpiexec_launcher launcher;
-    static char self[PATH_MAX];
+    static struct mpi_launcher launcher;
     char *run[RUN_WORDS_MAX], message[PATH_MAX + 1024];
     int run_count = read_run_options(request, run);
     if (run_count < 0)
         return 2;
-    ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (size <= 0)
+    char *self = (char *)file_self();
+    if (!self)
         return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
     if (request->argc == 0)
         return print_prefix(self, run, run_count);

@@ -1,5 +1,5 @@
-/* cmd/ps/channels.c: see channels.h. The copied memory may contain anything: it is checked before
- * it is used as an index or a text. */
+/* cmd/ps/channels.c: the channels of a space. The copied memory may contain anything: it is checked
+ * before it is used as an index or a text. */
 #include "cmd/ps/ps.h"
 
 #include <errno.h>
@@ -147,16 +147,10 @@ static void write_channel(struct output_json *json, const struct insitu_channel 
     json_integer(json, "depth", channel->depth);
     json_integer(json, "steps", (int64_t)load(&channel->complete));
     json_integer(json, "skipped", (int64_t)load(&channel->skipped));
-    if (step_of(channel) < 0)
-        json_null(json, "step");
-    else
-        json_integer(json, "step", step_of(channel));
+    json_integer_from(json, "step", 0, step_of(channel));
     json_open(json, "producers", '[');
     for (unsigned r = 0; r < channel->ranks; r++)
-        if (load32(&channel->rank[r].owner))
-            json_integer(json, NULL, (int64_t)load32(&channel->rank[r].owner) - 1);
-        else
-            json_null(json, NULL);
+        json_integer_from(json, NULL, 0, (int64_t)load32(&channel->rank[r].owner) - 1);
     json_close(json, ']');
     json_open(json, "consumers", '[');
     for (unsigned c = 0; c < load32(&channel->consumers_high); c++)

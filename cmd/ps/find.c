@@ -5,11 +5,8 @@
  * is an early line of /proc/PID/maps, so a large process costs no more than a small one. */
 #include "cmd/ps/ps.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/proc.h"
+#include "cmd/lib/array.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/user.h"
 #include "reaper/reaper.h"
@@ -40,13 +40,10 @@ int access_tracer(int pid)
 
 int access_yama_scope(void)
 {
-    int scope = 0;
-    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-    if (file && fscanf(file, "%d", &scope) != 1)
-        scope = 0;
-    if (file)
-        fclose(file);
-    return scope;
+    char text[16];
+    return file_read_line("/proc/sys/kernel/yama/ptrace_scope", text, sizeof(text)) == 0
+               ? atoi(text)
+               : 0;
 }
 
 /* The kernel makes the same checks for opening that file as for attaching. */
@@ -96,19 +93,6 @@ int access_check(const char *command, int pid)
 
 enum { WAIT_MS = 1000 };
 
-static int is_reaper(int pid)
-{
-    char path[64], name[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        if (!fgets(name, sizeof(name), file))
-            name[0] = 0;
-        fclose(file);
-    }
-    return strcmp(name, "onespace-reaper\n") == 0;
-}
-
 static int is_readable(int pid)
 {
     char path[64];
@@ -119,29 +103,26 @@ static int is_readable(int pid)
     return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
-static void make_readable(int pid)
+/* Also what is open, unless this process is privileged: another command may have opened it, and end
+ * before this one. */
+static void make_readable(void *unused, int pid, int directory)
 {
+    char name[32];
+    (void)unused, (void)directory;
+    if (file_read_process(pid, "comm", name, sizeof(name)) < 0 || strcmp(name, PS_REAPER) != 0 ||
+        (geteuid() == 0 && is_readable(pid)))
+        return;
     for (int i = 0; i < WAIT_MS; i++) {
-        if (kill(pid, DUMPABLE_SIGNAL) != 0) /* another user's, or gone */
-            return;
-        if (is_readable(pid))
+        if (kill(pid, DUMPABLE_SIGNAL) != 0 || is_readable(pid)) /* another user's, or gone; done */
             return;
         usleep(1000);
     }
 }
 
-/* Also what is open, unless this process is privileged: another command may have opened it, and end
- * before this one. */
-void ps_open_spaces(void)
+/* Makes the undumpable spaces of this user readable (reaper/reaper.h) until this command ends. */
+static void open_spaces(void)
 {
-    DIR *processes = opendir("/proc");
-    for (struct dirent *entry; processes && (entry = readdir(processes));) {
-        int pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid > 0 && is_reaper(pid) && (geteuid() != 0 || !is_readable(pid)))
-            make_readable(pid);
-    }
-    if (processes)
-        closedir(processes);
+    (void)proc_each_number("/proc", make_readable, NULL);
 }
 
 /* ---- Members ---- */
@@ -157,26 +138,19 @@ static FILE *open_at(int directory, const char *name)
     return file;
 }
 
-uint64_t ps_registry_of(int directory)
+/* The inode of the registry that the process maps, or 0. `directory` is /proc/PID. */
+static uint64_t registry_of(int directory)
 {
     char line[4352];
-    uint64_t start, inode, found = 0;
-    int name_at;
+    struct proc_mapping mapping = {.start = 0};
+    uint64_t found = 0;
     FILE *maps = open_at(directory, "maps");
-    if (!maps)
-        return 0;
-    while (!found && fgets(line, sizeof(line), maps)) {
-        name_at = 0;
-        if (sscanf(line, "%" SCNx64 "-%*s %*s %*s %*s %" SCNu64 " %n", &start, &inode, &name_at) !=
-            2)
-            continue;
-        if (start > LAYOUT_REGISTRY)
-            break;
-        if (start == LAYOUT_REGISTRY && name_at &&
-            strncmp(line + name_at, REGISTRY_NAME, sizeof(REGISTRY_NAME) - 1) == 0)
-            found = inode;
-    }
-    fclose(maps);
+    while (maps && !found && mapping.start <= LAYOUT_REGISTRY && fgets(line, sizeof(line), maps))
+        if (proc_parse_mapping(line, &mapping) && mapping.start == LAYOUT_REGISTRY &&
+            strncmp(mapping.name, REGISTRY_NAME, sizeof(REGISTRY_NAME) - 1) == 0)
+            found = mapping.inode;
+    if (maps)
+        fclose(maps);
     return found;
 }
 
@@ -222,7 +196,7 @@ int ps_read_status(struct ps_member *member)
         return -1;
     int result = read_status(directory, member);
     if (result == 0)
-        member->space = ps_registry_of(directory);
+        member->space = registry_of(directory);
     close(directory);
     return result;
 }
@@ -236,7 +210,7 @@ int ps_open_memory(const struct ps_key *key, int pid, int flags)
     int memory = openat(directory, "mem", flags | O_CLOEXEC);
     if (memory < 0)
         result = -errno;
-    else if (ps_registry_of(directory) == key->registry && read_status(directory, &member) == 0 &&
+    else if (registry_of(directory) == key->registry && read_status(directory, &member) == 0 &&
              member.user == key->user)
         result = memory;
     if (memory >= 0 && result < 0)
@@ -253,18 +227,6 @@ static int compare_members(const void *left, const void *right)
     if (a->owner != b->owner)
         return a->owner < b->owner ? -1 : 1;
     return a->pid < b->pid ? -1 : a->pid > b->pid;
-}
-
-static int append(struct ps_member **members, unsigned *count, const struct ps_member *member)
-{
-    if ((*count & (*count - 1)) == 0) { /* full at each power of two */
-        struct ps_member *more = realloc(*members, (*count ? 2 * *count : 1) * sizeof(*more));
-        if (!more)
-            return -ENOMEM;
-        *members = more;
-    }
-    (*members)[(*count)++] = *member;
-    return 0;
 }
 
 static int compare_pids(const void *left, const void *right)
@@ -293,31 +255,47 @@ static void set_owners(struct ps_member *members, unsigned count)
     }
 }
 
-int ps_find(struct ps_member **members)
+struct member_list {
+    struct ps_member *members;
+    size_t count, capacity;
+    int error;
+};
+
+static void add_if_member(void *context, int pid, int directory)
 {
-    DIR *processes = opendir("/proc");
-    unsigned count = 0;
-    int result = 0;
-    *members = NULL;
-    ps_open_spaces();
-    if (!processes)
-        return -errno;
-    for (struct dirent *entry; result == 0 && (entry = readdir(processes));) {
-        if (!isdigit((unsigned char)entry->d_name[0]))
-            continue;
-        struct ps_member member = {.pid = atoi(entry->d_name)};
-        if (ps_read_status(&member) == 0 && member.space)
-            result = append(members, &count, &member);
+    struct member_list *list = context;
+    struct ps_member member = {.pid = pid};
+    (void)directory;
+    if (list->error || ps_read_status(&member) != 0 || !member.space)
+        return;
+    struct ps_member *more =
+        array_grow(list->members, &list->capacity, list->count + 1, sizeof(*more));
+    if (!more) {
+        list->error = -ENOMEM;
+        return;
     }
-    closedir(processes);
-    if (result < 0) {
-        free(*members);
-        return result;
+    list->members = more;
+    more[list->count++] = member;
+}
+
+/* The members of all spaces that this user may look at, sorted by space, owner and pid. Their count
+ * or -errno; *members is the caller's to free. */
+static int find_members(struct ps_member **members)
+{
+    struct member_list list = {NULL};
+    open_spaces();
+    long result = proc_each_number("/proc", add_if_member, &list);
+    *members = list.members;
+    if (result < 0)
+        return (int)result;
+    if (list.error) {
+        free(list.members);
+        return list.error;
     }
-    set_owners(*members, count);
-    if (count)
-        qsort(*members, count, sizeof(**members), compare_members);
-    return (int)count;
+    set_owners(list.members, (unsigned)list.count);
+    if (list.count)
+        qsort(list.members, list.count, sizeof(*list.members), compare_members);
+    return (int)list.count;
 }
 
 static int is_wanted(const struct ps_space *space, const char *wanted)
@@ -348,6 +326,8 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
     int value = NOT_VISITED;
     if (ps_read(key, members, count, &space) < 0)
         return value; /* it has ended */
+    if (query->json)
+        query->json->out = *query->out;
     if (!query->wanted || is_wanted(&space, query->wanted))
         value = query->visit(&space, query->context);
     ps_free(&space);
@@ -390,7 +370,7 @@ static int visit_as_user(const struct ps_query *query, const struct ps_key *key,
                 query->command, (unsigned)key->user, strerror(-error));
         return NOT_BECOME;
     }
-    ps_open_spaces();
+    open_spaces();
     if (query->out && !(*query->out = fdopen(out, "w")))
         return NOT_VISITED;
     int value = read_and_visit(query, key, members, count);
@@ -443,7 +423,7 @@ static const struct ps_member *wanted_member(const struct ps_query *query,
 int ps_each(const struct ps_query *query)
 {
     struct ps_member *members;
-    int count = ps_find(&members), visited = 0, error = 0;
+    int count = find_members(&members), visited = 0, error = 0;
     if (count < 0 || !members) /* without members there is no positive count */
         return count;
     const struct ps_member *wanted = wanted_member(query, members, count);
@@ -465,6 +445,8 @@ int ps_each(const struct ps_query *query)
             visited++;
             if (query->visited)
                 query->visited(&key, value, query->context);
+            if (query->json && value == 0) /* perhaps by another process */
+                query->json->filled = 1;
         }
     }
     free(members);
@@ -512,4 +494,26 @@ void ps_explain(const char *command, const char *wanted, int result)
                 "%s: no space is called %s, and none that you may look at holds a process of that "
                 "number\n",
                 command, wanted);
+}
+
+int ps_report(const struct ps_query *query)
+{
+    FILE *out = *query->out;
+    struct output_json *json = query->json;
+    if (json) {
+        json->out = out;
+        json_open(json, NULL, '[');
+    }
+    int count = ps_each(query);
+    if (json) {
+        json->out = out;
+        json_close(json, ']');
+    }
+    if (count < 0 || (count == 0 && query->wanted)) {
+        ps_explain(query->command, query->wanted, count);
+        return -1;
+    }
+    if (count == 0 && !json)
+        fprintf(out, "no spaces\n");
+    return count;
 }

@@ -2,7 +2,6 @@
  * long. */
 #include "cmd/ps/ps.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/proc.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "launch/capacity.h"
 #include "space/registry.h"
@@ -23,21 +23,8 @@
  * Memory in no task's range is the root's, except mappings that a task made there because it asked
  * for the address.
  *
- * One pass over the smaps of any process of the space is enough: all have the same memory. Only
- * smaps shows private pages on every kernel. Reading the page tables by pagemap takes three
+ * Only smaps shows private pages on every kernel. Reading the page tables by pagemap takes three
  * quarters of the time and does not show swapped shared memory. */
-
-struct owners {
-    const struct ps_space *space;
-    int of_slot[LAYOUT_SLOTS]; /* index in tasks, or -1 */
-};
-
-/* The fields of one mapping in smaps, in bytes. */
-struct mapping {
-    uintptr_t start;
-    char name[16];
-    uint64_t resident, private, proportional, swapped;
-};
 
 static uint64_t *part_of_range(struct ps_memory *memory, uintptr_t start)
 {
@@ -48,12 +35,14 @@ static uint64_t *part_of_range(struct ps_memory *memory, uintptr_t start)
                                        : &memory->files;
 }
 
-static uint64_t *part_of_root(struct ps_memory *memory, const struct mapping *mapping, int outside)
+static uint64_t *part_of_root(struct ps_memory *memory, const struct map_region *region,
+                              int outside)
 {
-    return strcmp(mapping->name, "[heap]") == 0    ? &memory->heap
-           : strcmp(mapping->name, "[stack]") == 0 ? &memory->stack
-           : outside && mapping->name[0] == '/'    ? &memory->files
-                                                   : &memory->mappings;
+    const char *name = region->name ? region->name : "";
+    return strcmp(name, "[heap]") == 0    ? &memory->heap
+           : strcmp(name, "[stack]") == 0 ? &memory->stack
+           : outside && name[0] == '/'    ? &memory->files
+                                          : &memory->mappings;
 }
 
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
@@ -80,84 +69,37 @@ struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t ad
     return NULL;
 }
 
-static void count_mapping(const struct owners *owners, const struct mapping *mapping)
+/* Adds the mapping to its owner's memory; that of the space itself counts as the root's. */
+static void count_region(struct ps_task *root, const struct map_region *region)
 {
-    unsigned slot = layout_slot_of(mapping->start);
-    int is_range = slot > 0 && slot < LAYOUT_SLOTS;
-    int index = owners->of_slot[is_range ? slot : 0];
-    struct ps_task *owner = index >= 0 ? &owners->space->tasks[index] : NULL;
-    struct ps_task *mapper = is_range ? NULL : ps_out_of_range_owner(owners->space, mapping->start);
-    if (mapper)
-        owner = mapper;
+    struct ps_task *owner = region->owner == MAP_TASK ? region->task : root;
+    unsigned slot = layout_slot_of(region->start);
     if (!owner)
         return;
     struct ps_memory *memory = &owner->memory;
-    *(is_range ? part_of_range(memory, mapping->start)
-      : mapper ? &memory->mappings
-               : part_of_root(memory, mapping, slot != 0)) += mapping->resident;
-    memory->resident += mapping->resident;
-    memory->private += mapping->private;
-    memory->proportional += mapping->proportional;
-    memory->swapped += mapping->swapped;
-}
-
-/* Huge pages of hugetlbfs are in none of the sums that the kernel makes. Returns whether the line
- * is one that every mapping has. */
-static int add_field(struct mapping *mapping, const char *line)
-{
-    uint64_t bytes;
-    char field[32];
-    if (sscanf(line, "%31[^:]: %" SCNu64 " kB", field, &bytes) != 2)
-        return 0;
-    bytes *= 1024;
-    int is_private = strncmp(field, "Private_", 8) == 0;
-    if (strcmp(field, "Rss") == 0 || strstr(field, "_Hugetlb"))
-        mapping->resident += bytes;
-    if (strcmp(field, "Pss") == 0 || strcmp(field, "Private_Hugetlb") == 0)
-        mapping->proportional += bytes;
-    if (is_private)
-        mapping->private += bytes;
-    if (strcmp(field, "Swap") == 0)
-        mapping->swapped += bytes;
-    return strcmp(field, "Rss") == 0;
-}
-
-/* Returns whether the kernel showed any memory. */
-static int count_all(const struct owners *owners, FILE *smaps)
-{
-    struct mapping mapping = {0};
-    char *line = NULL;
-    size_t room = 0;
-    uintptr_t start, end;
-    int any = 0;
-    while (getline(&line, &room, smaps) > 0) {
-        any |= add_field(&mapping, line);
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &start, &end) != 2)
-            continue;
-        count_mapping(owners, &mapping);
-        mapping = (struct mapping){.start = start};
-        sscanf(line, "%*s %*s %*s %*s %*s %15s", mapping.name);
-    }
-    count_mapping(owners, &mapping);
-    free(line);
-    return any;
+    *(slot > 0 && slot < LAYOUT_SLOTS ? part_of_range(memory, region->start)
+      : region->owner == MAP_TASK     ? &memory->mappings
+                                  : part_of_root(memory, region, slot != 0)) += region->resident;
+    memory->resident += region->resident;
+    memory->private += region->private;
+    memory->proportional += region->proportional;
+    memory->swapped += region->swapped;
 }
 
 void ps_memory(struct ps_space *space)
 {
-    struct owners owners = {.space = space};
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/smaps", space->source_pid);
-    FILE *smaps = fopen(path, "re");
-    if (!smaps)
+    struct ps_task *root = NULL;
+    struct map map;
+    if (map_read(space, &map) != 0)
         return;
-    memset(owners.of_slot, 0xff, sizeof(owners.of_slot));
-    for (unsigned i = 0; i < space->task_count; i++)
-        owners.of_slot[space->tasks[i].slot] = (int)i;
-    int any = count_all(&owners, smaps);
-    fclose(smaps);
-    for (unsigned i = 0; i < space->task_count; i++)
-        space->tasks[i].memory.known = any;
+    map_set_owners(&map);
+    for (unsigned i = 0; i < space->task_count; i++) {
+        space->tasks[i].memory.known = map.counted;
+        root = space->tasks[i].slot == 0 ? &space->tasks[i] : root;
+    }
+    for (size_t i = 0; i < map.count; i++)
+        count_region(root, &map.regions[i]);
+    map_free(&map);
 }
 
 /* ---- Whether memory is short, and which task uses most ----
@@ -240,10 +182,7 @@ void shortage_json(struct output_json *json, const struct ps_space *space)
     json_text(json, "place", shortage.place);
     json_integer(json, "used", (int64_t)shortage.used);
     json_integer(json, "limit", (int64_t)shortage.limit);
-    if (shortage.most)
-        json_integer(json, "task", shortage.most->id);
-    else
-        json_null(json, "task");
+    json_integer_from(json, "task", 0, shortage.most ? shortage.most->id : -1);
     json_close(json, '}');
 }
 
@@ -256,16 +195,6 @@ void shortage_json(struct output_json *json, const struct ps_space *space)
 
 enum { REPORT_FROM_SECONDS = 1 };
 
-static void read_word(const char *path, char *word, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, word, size - 1);
-    if (fd >= 0)
-        close(fd);
-    word[length > 0 ? length : 0] = 0;
-    word[strcspn(word, "\n")] = 0;
-}
-
 struct thread_search {
     int process;
     char place[64]; /* the kernel function that the thread sleeps in; empty: not known */
@@ -274,14 +203,14 @@ struct thread_search {
 static void note_thread(void *context, int thread, int directory)
 {
     struct thread_search *search = context;
-    char path[96], name[32];
+    char file[64], name[32];
     (void)directory;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", search->process, thread);
-    read_word(path, name, sizeof(name));
+    snprintf(file, sizeof(file), "task/%d/comm", thread);
+    (void)file_read_process(search->process, file, name, sizeof(name));
     if (strcmp(name, UNMAPPER_NAME) != 0)
         return;
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/wchan", search->process, thread);
-    read_word(path, search->place, sizeof(search->place));
+    snprintf(file, sizeof(file), "task/%d/wchan", thread);
+    (void)file_read_process(search->process, file, search->place, sizeof(search->place));
     if (strcmp(search->place, "0") == 0) /* access denied, or the thread runs */
         search->place[0] = 0;
 }
@@ -354,10 +283,7 @@ void unmapping_json(struct output_json *json, const struct ps_space *space)
     }
     find_place(space, &search);
     json_open(json, "unmapping", '{');
-    if (space->unmapping > 0)
-        json_integer(json, "task", space->unmapping);
-    else
-        json_null(json, "task");
+    json_integer_from(json, "task", 1, space->unmapping);
     json_seconds(json, "time", space->unmapping_seconds);
     json_text(json, "waits_in", search.place[0] ? search.place : NULL);
     json_open(json, "watchers", '[');

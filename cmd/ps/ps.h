@@ -15,6 +15,8 @@
 
 /* ---- Spaces, tasks and their memory ---- */
 
+#define PS_REAPER "onespace-reaper" /* what the kernel calls the reaper */
+
 /* A process whose memory holds a registry, as the kernel describes it. */
 struct ps_member {
     int pid;       /* as this command sees it */
@@ -46,6 +48,7 @@ struct ps_task {
     char program[SPACE_PROGRAM_MAX];
     double seconds;     /* since its start; -1: not known */
     double cpu_seconds; /* -1: not known */
+    double weight;      /* by which show_sort sorts */
     struct ps_memory memory;
     uint64_t copies, copied_bytes;
     uint64_t *out_of_range;      /* its mappings outside its range: space/intervals.h */
@@ -83,20 +86,11 @@ struct ps_space {
     unsigned channel_count;
 };
 
-/* find.c: the members of all spaces that this user may look at, sorted by space, owner and pid.
- * Their count or -errno; *members is the caller's to free. */
-int ps_find(struct ps_member **members);
 /* find.c: fills what the kernel tells of the process. 0, or -1 when it has ended. */
 int ps_read_status(struct ps_member *member);
-/* find.c: the inode of the registry that the process maps, or 0. `directory` is /proc/PID. */
-uint64_t ps_registry_of(int directory);
 /* find.c: opens the memory of a process of this space: its descriptor or -errno. Checked when it is
  * open, so that it is neither that of another process nor of another program. */
 int ps_open_memory(const struct ps_key *key, int pid, int flags);
-
-/* find.c: makes the undumpable spaces of this user readable (reaper/reaper.h) until this command
- * ends. */
-void ps_open_spaces(void);
 
 /* What ps_each visits, and how. */
 struct ps_query {
@@ -110,12 +104,16 @@ struct ps_query {
     /* Called here after each visit with what it returned; or NULL. */
     void (*visited)(const struct ps_key *key, int value, void *context);
     FILE **out; /* the stream that visit prints to, which is another one for that time; or NULL */
-    const char *command; /* for messages */
+    struct output_json *json; /* where visit writes an object when it returns 0; or NULL */
+    const char *command;      /* for messages */
 };
 enum { PS_VALUE_MAX = 200 };
 
 /* find.c: visits the spaces: how many, or -errno. */
 int ps_each(const struct ps_query *query);
+/* find.c: the same for a command that prints what it finds: writes the brackets of an array around
+ * the objects, or says that there are no spaces. Their number, or -1 with a message. */
+int ps_report(const struct ps_query *query);
 /* Says on stderr why ps_each found nothing, or what its error means, after the name of the
  * `command`. */
 void ps_explain(const char *command, const char *wanted, int result);
@@ -138,7 +136,59 @@ void ps_copy_by(int pid, int memory);
 /* table.c: the line above a space's table, and what is wrong with it. */
 void ps_print_title(FILE *out, const struct ps_space *space, unsigned width);
 
-/* memory.c: fills the memory of the tasks, as far as /proc shows it. */
+/* ---- mappings.c: the mappings of a space ---- */
+
+enum map_owner { MAP_ROOT, MAP_REGISTRY, MAP_REAPER, MAP_TASK, MAP_NOBODY };
+
+/* In the order in which they are listed and drawn: cmd/map/kinds.c sets them. */
+enum map_kind {
+    MAP_PROGRAM,
+    MAP_LIBRARY,
+    MAP_HEAP,
+    MAP_ANONYMOUS,
+    MAP_STACK,
+    MAP_THREAD_STACK,
+    MAP_SHARED,
+    MAP_FILE,
+    MAP_OWN,
+    MAP_UNKNOWN,
+    MAP_KINDS
+};
+
+struct map_region {
+    uintptr_t start, end;
+    char permissions[5];
+    enum map_owner owner;
+    unsigned slot;        /* of a task */
+    struct ps_task *task; /* of a task and the root; NULL: it started or ended meanwhile */
+    enum map_kind kind;
+    uint64_t resident, huge; /* bytes; huge: the part of it in huge pages */
+    uint64_t private;        /* resident, mapped at this place alone */
+    uint64_t proportional;   /* resident; divided by the number of its mappings */
+    uint64_t swapped;
+    uint64_t anonymous;                    /* bytes that are in no file: without one, or changed */
+    uint64_t offset;                       /* in its file */
+    int is_device, not_dumped, is_hugetlb; /* the last but one: by MADV_DONTDUMP */
+    char *name;                            /* the file or what the kernel calls it, or NULL */
+};
+
+struct map {
+    const struct ps_space *space;
+    int counted; /* whether the kernel reported resident memory */
+    struct map_region *regions;
+    size_t count, capacity;
+};
+
+/* The mappings of the space, ascending: 0, -EACCES or -EPERM when this user may not read them, or
+ * -ESRCH when the space has ended. To be freed with map_free. */
+int map_read(const struct ps_space *space, struct map *map);
+void map_free(struct map *map);
+/* Fills owner, slot and task of every region. */
+void map_set_owners(struct map *map);
+
+/* ---- memory.c ---- */
+
+/* Fills the memory of the tasks, as far as /proc shows it. */
 void ps_memory(struct ps_space *space);
 /* Whether the task uses the shared mapping at this address, which shared_windows_contain(). */
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address);
@@ -183,30 +233,13 @@ void channels_json(struct output_json *json, const struct insitu_channel *channe
 
 enum show_order { SHOW_BY_ID, SHOW_BY_MEMORY, SHOW_BY_TIME };
 
-/* More members than this are summed up by program and state, unless all are asked for. */
-enum { SHOW_TASKS_MAX = 20 };
-
-/* Tasks with one program and one state. */
-struct show_group {
-    const struct ps_task *first;   /* of the group */
-    const struct ps_task *largest; /* the one with the most memory; NULL: not known */
-    unsigned count;
-    double seconds, cpu_seconds; /* the longest; the sum; -1: not known */
-    struct ps_memory memory;     /* sums */
-    uint64_t copied_bytes;
-};
-
 /* Sorts the tasks, those with most first; the root stays the first. */
 void show_sort(struct ps_space *space, enum show_order order);
-/* The groups, the root's first; NULL: out of memory. The caller frees them. */
-struct show_group *show_groups(const struct ps_space *space, enum show_order order,
-                               unsigned *count);
 /* Memory that would be free without the task, including swapped pages. */
 uint64_t show_used(const struct ps_task *task);
 
 void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,
                 int all);
-struct output_json;
 void show_json(struct output_json *json, const struct ps_space *space);
 
 /* memory.c: says whether the memory that the space may use is nearly full, and which task uses

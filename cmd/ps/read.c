@@ -24,8 +24,6 @@
 
 /* ---- Copying memory ---- */
 
-#define REAPER_NAME "onespace-reaper"
-
 struct reading {
     const struct ps_key *key;
     const struct ps_member *members;
@@ -349,7 +347,7 @@ static long list_members(struct reading *reading, long error)
         int parent_inside = 0;
         for (unsigned m = 0; m < reading->count; m++)
             parent_inside |= reading->members[m].pid == member->parent;
-        if (strcmp(member->command, REAPER_NAME) == 0) {
+        if (strcmp(member->command, PS_REAPER) == 0) {
             space->reaper_pid = member->pid;
             continue;
         }
@@ -415,25 +413,24 @@ int ps_read(const struct ps_key *key, const struct ps_member *members, unsigned 
 
 int code_find(const struct ps_space *space, struct code *code)
 {
-    uintptr_t inside, start, end, offset, base = 0;
-    char line[PATH_MAX + 128], path[PATH_MAX], rights[8];
+    uintptr_t inside, base = 0;
+    char buffer[PATH_MAX + 128];
+    struct proc_maps maps;
+    struct proc_mapping mapping;
     const uintptr_t operations = LAYOUT_REGISTRY + offsetof(struct space, operations);
-    snprintf(path, sizeof(path), "/proc/%d/maps", space->root_pid);
-    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
-                &inside, sizeof(inside)) != 0)
-        return -1;
-    FILE *maps = fopen(path, "re");
     code->low = 0;
-    while (maps && !code->low && fgets(line, sizeof(line), maps)) {
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNxPTR " %*s %*s %4095[^\n]", &start,
-                   &end, rights, &offset, code->path) != 5)
-            continue;
-        if (offset == 0)
-            base = start;
-        if (inside >= start && inside < end)
-            code->base = base, code->low = start, code->high = end;
+    if (ps_copy(space->source_pid, operations + offsetof(struct space_operations, interpose),
+                &inside, sizeof(inside)) != 0 ||
+        space->root_pid <= 0 || proc_maps_open(&maps, space->root_pid, buffer, sizeof(buffer)) < 0)
+        return -1;
+    while (!code->low && proc_maps_next(&maps, &mapping)) {
+        if (*mapping.name && mapping.offset == 0)
+            base = mapping.start;
+        if (*mapping.name && inside >= mapping.start && inside < mapping.end) {
+            snprintf(code->path, sizeof(code->path), "%s", mapping.name);
+            code->base = base, code->low = mapping.start, code->high = mapping.end;
+        }
     }
-    if (maps)
-        fclose(maps);
+    proc_maps_close(&maps);
     return code->low ? 0 : -1;
 }

@@ -29,34 +29,39 @@ static int compare_roots(const struct ps_task *a, const struct ps_task *b)
     return (b->id == 0) - (a->id == 0);
 }
 
-static int by_memory(const void *left, const void *right)
+static int compare_tasks(const void *left, const void *right)
 {
     const struct ps_task *a = left, *b = right;
     int result = compare_roots(a, b);
     if (result == 0)
-        result = descending((double)show_used(a), (double)show_used(b));
+        result = descending(a->weight, b->weight);
     if (result == 0)
         result = descending((double)a->memory.resident, (double)b->memory.resident);
     return result ? result : (a->slot > b->slot) - (a->slot < b->slot);
 }
 
-static int by_time(const void *left, const void *right)
-{
-    const struct ps_task *a = left, *b = right;
-    int result = compare_roots(a, b);
-    if (result == 0)
-        result = descending(a->cpu_seconds, b->cpu_seconds);
-    return result ? result : (a->slot > b->slot) - (a->slot < b->slot);
-}
-
 void show_sort(struct ps_space *space, enum show_order order)
 {
+    for (unsigned i = 0; i < space->task_count; i++) {
+        struct ps_task *task = &space->tasks[i];
+        task->weight = order == SHOW_BY_MEMORY ? (double)show_used(task) : task->cpu_seconds;
+    }
     if (order != SHOW_BY_ID && space->task_count)
-        qsort(space->tasks, space->task_count, sizeof(*space->tasks),
-              order == SHOW_BY_MEMORY ? by_memory : by_time);
+        qsort(space->tasks, space->task_count, sizeof(*space->tasks), compare_tasks);
 }
 
 /* ---- Groups ---- */
+
+/* Tasks with one program and one state. */
+struct show_group {
+    const struct ps_task *first;   /* of the group */
+    const struct ps_task *largest; /* the one with the most memory; NULL: not known */
+    unsigned count;
+    double weight;               /* by which groups are sorted */
+    double seconds, cpu_seconds; /* the longest; the sum; -1: not known */
+    struct ps_memory memory;     /* sums */
+    uint64_t copied_bytes;
+};
 
 static int belongs(const struct show_group *group, const struct ps_task *task)
 {
@@ -88,32 +93,18 @@ static void add_task(struct show_group *group, const struct ps_task *task)
         group->largest = task;
 }
 
-static int groups_by_memory(const void *left, const void *right)
-{
-    const struct show_group *a = left, *b = right;
-    int result = compare_roots(a->first, b->first);
-    return result ? result
-                  : descending((double)(a->memory.private + a->memory.swapped),
-                               (double)(b->memory.private + b->memory.swapped));
-}
-
-static int groups_by_time(const void *left, const void *right)
-{
-    const struct show_group *a = left, *b = right;
-    int result = compare_roots(a->first, b->first);
-    return result ? result : descending(a->cpu_seconds, b->cpu_seconds);
-}
-
-static int groups_by_count(const void *left, const void *right)
+static int compare_groups(const void *left, const void *right)
 {
     const struct show_group *a = left, *b = right;
     int result = compare_roots(a->first, b->first);
     if (result == 0)
-        result = descending(a->count, b->count);
+        result = descending(a->weight, b->weight);
     return result ? result : (a->first->slot > b->first->slot) - (a->first->slot < b->first->slot);
 }
 
-struct show_group *show_groups(const struct ps_space *space, enum show_order order, unsigned *count)
+/* The groups, the root's first; NULL: out of memory. The caller frees them. */
+static struct show_group *find_groups(const struct ps_space *space, enum show_order order,
+                                      unsigned *count)
 {
     struct show_group *groups = calloc(space->task_count + 1, sizeof(*groups));
     *count = 0;
@@ -127,17 +118,20 @@ struct show_group *show_groups(const struct ps_space *space, enum show_order ord
                 (struct show_group){.first = task, .seconds = -1, .cpu_seconds = -1};
         add_task(&groups[at], task);
     }
+    for (unsigned i = 0; i < *count; i++)
+        groups[i].weight = order == SHOW_BY_MEMORY
+                               ? (double)(groups[i].memory.private + groups[i].memory.swapped)
+                           : order == SHOW_BY_TIME ? groups[i].cpu_seconds
+                                                   : groups[i].count;
     if (groups)
-        qsort(groups, *count, sizeof(*groups),
-              order == SHOW_BY_MEMORY ? groups_by_memory
-              : order == SHOW_BY_TIME ? groups_by_time
-                                      : groups_by_count);
+        qsort(groups, *count, sizeof(*groups), compare_groups);
     return groups;
 }
 
 /* ---- Tables ---- */
 
-enum { GROUP_ROWS_MAX = 12, TASK_ROWS_MAX = 8 }; /* lines of a summary */
+/* More members are summed up, unless all are asked for; lines of a summary. */
+enum { TASKS_MAX = 20, GROUP_ROWS_MAX = 12, TASK_ROWS_MAX = 8 };
 
 /* Without SIG, or NULL: as sigabbrev_np, which glibc has since 2.32. */
 static const char *signal_name(int signal)
@@ -179,12 +173,6 @@ static void seconds_cell(struct output_table *table, double seconds)
     output_cell(table, "%s", seconds < 0 ? "-" : output_seconds(text, seconds));
 }
 
-static void bytes_cell(struct output_table *table, int known, uint64_t bytes)
-{
-    char text[OUTPUT_SHORT];
-    output_cell(table, "%s", known ? output_bytes(text, bytes) : "-");
-}
-
 void ps_print_title(FILE *out, const struct ps_space *space, unsigned width)
 {
     char created[32] = "";
@@ -221,10 +209,10 @@ static void task_cells(struct output_table *table, const struct ps_task *task)
     state_cell(table, task);
     seconds_cell(table, task->seconds);
     seconds_cell(table, task->cpu_seconds);
-    bytes_cell(table, task->memory.known, task->memory.resident);
-    bytes_cell(table, task->memory.known, task->memory.private);
-    bytes_cell(table, task->memory.known, task->memory.heap);
-    bytes_cell(table, 1, task->copied_bytes);
+    output_cell_bytes(table, task->memory.known, task->memory.resident);
+    output_cell_bytes(table, task->memory.known, task->memory.private);
+    output_cell_bytes(table, task->memory.known, task->memory.heap);
+    output_cell_bytes(table, 1, task->copied_bytes);
     output_cell(table, "%s", task->program);
 }
 
@@ -251,9 +239,9 @@ static void group_cells(struct output_table *table, const struct show_group *gro
     state_cell(table, group->first);
     seconds_cell(table, group->seconds);
     seconds_cell(table, group->cpu_seconds);
-    bytes_cell(table, group->memory.known, group->memory.resident);
-    bytes_cell(table, group->memory.known, group->memory.private);
-    bytes_cell(table, 1, group->copied_bytes);
+    output_cell_bytes(table, group->memory.known, group->memory.resident);
+    output_cell_bytes(table, group->memory.known, group->memory.private);
+    output_cell_bytes(table, 1, group->copied_bytes);
     if (group->largest && group->count > 1 && group->largest->id > 0)
         output_cell(table, "%s (id %d)", output_bytes(used, show_used(group->largest)),
                     group->largest->id);
@@ -296,7 +284,7 @@ static void print_summary(FILE *out, unsigned width, const struct ps_space *spac
                           enum show_order order)
 {
     unsigned count;
-    struct show_group *groups = show_groups(space, order, &count);
+    struct show_group *groups = find_groups(space, order, &count);
     if (!groups) {
         print_tasks(out, width, space->tasks, space->task_count);
         return;
@@ -321,7 +309,7 @@ static void print_forgotten(FILE *out, const struct ps_space *space)
 void show_table(FILE *out, unsigned width, const struct ps_space *space, enum show_order order,
                 int all)
 {
-    int is_summary = !all && space->task_count > SHOW_TASKS_MAX;
+    int is_summary = !all && space->task_count > TASKS_MAX;
     ps_print_title(out, space, width);
     if (is_summary)
         print_summary(out, width, space, order);
@@ -336,22 +324,6 @@ void show_table(FILE *out, unsigned width, const struct ps_space *space, enum sh
 }
 
 /* ---- JSON ---- */
-
-static void integer_or_null(struct output_json *json, const char *key, int value, int least)
-{
-    if (value < least)
-        json_null(json, key);
-    else
-        json_integer(json, key, value);
-}
-
-static void seconds_or_null(struct output_json *json, const char *key, double value)
-{
-    if (value < 0)
-        json_null(json, key);
-    else
-        json_seconds(json, key, value);
-}
 
 static void write_memory(struct output_json *json, const struct ps_memory *memory)
 {
@@ -376,15 +348,15 @@ static void write_task(struct output_json *json, const struct ps_task *task)
     int exited = task->ended && WIFEXITED(task->status);
     int killed = task->ended && WIFSIGNALED(task->status);
     json_open(json, NULL, '{');
-    integer_or_null(json, "id", task->id, 0);
-    integer_or_null(json, "pid", task->pid, 1);
-    integer_or_null(json, "number", task->number, 0);
+    json_integer_from(json, "id", 0, task->id);
+    json_integer_from(json, "pid", 1, task->pid);
+    json_integer_from(json, "number", 0, task->number);
     json_text(json, "state", task->state);
-    integer_or_null(json, "exit_status", exited ? WEXITSTATUS(task->status) : -1, 0);
-    integer_or_null(json, "signal", killed ? WTERMSIG(task->status) : -1, 0);
+    json_integer_from(json, "exit_status", 0, exited ? WEXITSTATUS(task->status) : -1);
+    json_integer_from(json, "signal", 0, killed ? WTERMSIG(task->status) : -1);
     json_text(json, "program", task->program);
-    seconds_or_null(json, "time", task->seconds);
-    seconds_or_null(json, "cpu_seconds", task->cpu_seconds);
+    json_seconds(json, "time", task->seconds);
+    json_seconds(json, "cpu_seconds", task->cpu_seconds);
     write_memory(json, &task->memory);
     json_integer(json, "copies", (int64_t)task->copies);
     json_integer(json, "copied_bytes", (int64_t)task->copied_bytes);
@@ -395,11 +367,11 @@ static void write_task(struct output_json *json, const struct ps_task *task)
 void show_json(struct output_json *json, const struct ps_space *space)
 {
     json_open(json, NULL, '{');
-    integer_or_null(json, "root_pid", space->root_pid, 1);
-    integer_or_null(json, "reaper_pid", space->reaper_pid, 1);
+    json_integer_from(json, "root_pid", 1, space->root_pid);
+    json_integer_from(json, "reaper_pid", 1, space->reaper_pid);
     json_text(json, "name", space->name);
     json_integer(json, "uid", space->key.user);
-    seconds_or_null(json, "created", space->created);
+    json_seconds(json, "created", space->created);
     json_text(json, "problem", space->problem[0] ? space->problem : NULL);
     shortage_json(json, space);
     unmapping_json(json, space);

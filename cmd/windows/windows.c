@@ -480,31 +480,15 @@ static int become_owner(char **files, unsigned count)
 
 int command_windows(int argc, char **argv)
 {
-    enum { OPT_VERIFY = 256, OPT_REPAIR, OPT_JSON };
-    static const struct option options[] = {{"verify", no_argument, NULL, OPT_VERIFY},
-                                            {"repair", no_argument, NULL, OPT_REPAIR},
-                                            {"json", no_argument, NULL, OPT_JSON},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
-    struct request request = {0};
-    argv[0] = "onespace windows";
-    for (int option; (option = options_next(argc, argv, "h", options)) != -1;) {
-        if (option == 'h') {
-            help_print(stdout, windows_help);
-            return 0;
-        }
-        request.verify |= option == OPT_VERIFY;
-        request.repair |= option == OPT_REPAIR;
-        request.as_json |= option == OPT_JSON;
-        if (option == '?') {
-            fprintf(stderr, "Try `onespace windows --help`.\n");
-            return 2;
-        }
-    }
-    if (optind >= argc) {
-        fprintf(stderr, "onespace windows: no file given. Try `onespace windows --help`.\n");
+    static struct request request;
+    static const struct command_option options[] = {{"verify", .flag = &request.verify},
+                                                    {"repair", .flag = &request.repair},
+                                                    {"json", .flag = &request.as_json},
+                                                    {NULL}};
+    if (options_parse(argc, argv, options, windows_help) != 0)
         return 2;
-    }
+    if (optind >= argc)
+        return options_refuse(argv[0], "no file given");
     unsigned count = (unsigned)(argc - optind);
     if (become_owner(argv + optind, count) != 0)
         return 1;

@@ -25,7 +25,7 @@ std::string in_quotes(const std::string &name)
 
 // An array of this member under a name. Memory that others may still read is never freed, not even
 // by ~Export: held memory stays mapped after its owner's end.
-class Export
+class Export : private NonCopyable
 {
   public:
     Export(const std::string &name, uint64_t address, uint64_t low, uint64_t bytes,
@@ -59,8 +59,6 @@ class Export
         publish();
         base_object = base.release().ptr();
     }
-    Export(const Export &) = delete;
-    Export &operator=(const Export &) = delete;
 
     void unexport()
     {
@@ -121,7 +119,7 @@ class Export
 
 // A view of another member's array: a buffer of the elements' memory. Holds the owner's memory
 // until it is closed or collected.
-class View
+class View : private NonCopyable
 {
   public:
     View(int owner, const std::string &name, std::optional<double> timeout, bool read_only)
@@ -143,8 +141,6 @@ class View
                                           "program that exports it");
         }
     }
-    View(const View &) = delete;
-    View &operator=(const View &) = delete;
     ~View()
     {
         release();
@@ -154,10 +150,6 @@ class View
     void close()
     {
         release();
-    }
-    bool closed() const
-    {
-        return !array;
     }
     bool ended() const
     {
@@ -171,11 +163,11 @@ class View
     }
     nb::tuple shape() const
     {
-        return tuple_of(described().shape);
+        return tuple_of(described().shape, array->dimensions);
     }
     nb::tuple strides() const
     {
-        return tuple_of(described().strides);
+        return tuple_of(described().strides, array->dimensions);
     }
     int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
     {
@@ -201,14 +193,6 @@ class View
     static bool is_mapped(uint64_t address)
     {
         return onespace_owner(reinterpret_cast<void *>(address)) >= 0;
-    }
-    template <typename Number> nb::tuple tuple_of(const Number *numbers) const
-    {
-        nb::object result = nb::steal(PyTuple_New(array->dimensions));
-        for (uint32_t i = 0; i < array->dimensions; i++)
-            NB_TUPLE_SET_ITEM(result.ptr(), i,
-                              PyLong_FromLongLong(static_cast<long long>(numbers[i])));
-        return nb::borrow<nb::tuple>(result);
     }
     void release()
     {
@@ -287,16 +271,14 @@ void add_arrays(nb::module_ &module)
         .def(nb::init<int, const std::string &, std::optional<double>, bool>(), nb::arg("owner"),
              nb::arg("name"), nb::arg("timeout").none(), nb::arg("read_only"))
         .def("close", &View::close)
-        .def_prop_ro("closed", &View::closed)
         .def_prop_ro("ended", &View::ended)
         .def_ro("owner", &View::owner)
         .def_ro("name", &View::name)
-        .def_ro("read_only", &View::read_only)
         .def_prop_ro("shape", &View::shape)
         .def_prop_ro("strides", &View::strides)
         .def_prop_ro("type", [](const View &view) { return std::string(view.described().type); })
         .def_prop_ro("item_size", [](const View &view) { return view.described().item_size; })
-        .def_prop_ro("offset", [](const View &view) { return view.described().address - view.low; })
-        .def_ro("bytes", &View::bytes);
+        .def_prop_ro("offset",
+                     [](const View &view) { return view.described().address - view.low; });
     module.def("owner_of", owner_of, nb::arg("address"));
 }

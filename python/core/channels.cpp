@@ -47,7 +47,7 @@ using Timeout = std::optional<double>;
 
 // Marks a channel as busy: a handle is used by one thread at a time, and waits release the
 // interpreter's lock.
-class BusyGuard
+class BusyGuard : private NonCopyable
 {
   public:
     BusyGuard(bool &busy, const std::string &name) : busy(busy)
@@ -62,15 +62,13 @@ class BusyGuard
     {
         busy = false;
     }
-    BusyGuard(const BusyGuard &) = delete;
-    BusyGuard &operator=(const BusyGuard &) = delete;
 
   private:
     bool &busy;
 };
 
 // A hold on a member's memory.
-struct MemoryHold {
+struct MemoryHold : private NonCopyable {
     explicit MemoryHold(int owner) : owner(owner), is_held(onespace_hold(owner) == 0)
     {
     }
@@ -79,8 +77,6 @@ struct MemoryHold {
         if (is_held)
             (void)!onespace_release(owner);
     }
-    MemoryHold(const MemoryHold &) = delete;
-    MemoryHold &operator=(const MemoryHold &) = delete;
     int owner;
     bool is_held;
 };
@@ -115,14 +111,6 @@ const Numpy &numpy()
     return *loaded;
 }
 
-template <typename Number> nb::object tuple_of(const Number *numbers, unsigned count)
-{
-    nb::object result = nb::steal(PyTuple_New(count));
-    for (unsigned i = 0; i < count; i++)
-        NB_TUPLE_SET_ITEM(result.ptr(), i, PyLong_FromLongLong(static_cast<long long>(numbers[i])));
-    return result;
-}
-
 // The channel's type for a buffer's format; ANY if there is none.
 int type_of_format(const char *format, Py_ssize_t size)
 {
@@ -141,7 +129,7 @@ int type_of_format(const char *format, Py_ssize_t size)
     return ONESPACE_INSITU_ANY;
 }
 
-struct Buffer {
+struct Buffer : private NonCopyable {
     Py_buffer view;
     explicit Buffer(nb::handle data, const std::string &name)
     {
@@ -156,8 +144,6 @@ struct Buffer {
     {
         PyBuffer_Release(&view);
     }
-    Buffer(const Buffer &) = delete;
-    Buffer &operator=(const Buffer &) = delete;
 };
 
 int get_buffer(PyObject *self, Py_buffer *buffer, int flags)
@@ -213,7 +199,7 @@ void describe_buffer(nb::handle data, const std::string &name, onespace_insitu_a
 
 // ---- The producer ----
 
-class Producer
+class Producer : private NonCopyable
 {
   public:
     Producer(const std::string &name, const std::string &policy, unsigned depth, unsigned rank,
@@ -242,8 +228,6 @@ class Producer
                 for (nb::object &array : set)
                     (void)array.release();
     }
-    Producer(const Producer &) = delete;
-    Producer &operator=(const Producer &) = delete;
 
     // Returns false if the step is skipped.
     bool begin(uint64_t step, Timeout timeout)
@@ -382,12 +366,7 @@ void add_producer(nb::module_ &module)
 
 using Numbers = std::vector<uint64_t>;
 
-nb::object numbers_of(const uint64_t *numbers, unsigned count)
-{
-    return nb::object(nb::tuple(nb::cast(Numbers(numbers, numbers + count))));
-}
-
-class Consumer
+class Consumer : private NonCopyable
 {
   public:
     Consumer(const std::string &name, bool every, Timeout timeout) : name(name)
@@ -406,8 +385,6 @@ class Consumer
     {
         (void)!onespace_insitu_close(handle, 0);
     }
-    Consumer(const Consumer &) = delete;
-    Consumer &operator=(const Consumer &) = delete;
 
     // Returns false if the producer has closed the channel.
     bool take(onespace_insitu_step &step, Timeout timeout)
@@ -616,11 +593,11 @@ nb::dict info(const Step &step, const std::string &name, unsigned rank)
                                [](auto n) { return n; });
     nb::dict result;
     result["units"] = array.units;
-    result["shape"] = numbers_of(array.shape, array.dimensions);
+    result["shape"] = tuple_of(array.shape, array.dimensions);
     result["dtype"] = dtype_of(array.type);
-    result["global_shape"] =
-        is_part ? numbers_of(array.global_shape, array.dimensions) : nb::none();
-    result["offset"] = is_part ? numbers_of(array.offset, array.dimensions) : nb::none();
+    for (auto [key, numbers] :
+         {std::pair("global_shape", array.global_shape), std::pair("offset", array.offset)})
+        result[key] = is_part ? nb::object(tuple_of(numbers, array.dimensions)) : nb::none();
     return result;
 }
 

@@ -17,6 +17,21 @@ void add_arrays(nb::module_ &module);
 void add_channels(nb::module_ &module);
 void add_pool(nb::module_ &module);
 
+// The base of classes whose objects cannot be copied.
+struct NonCopyable {
+    NonCopyable() = default;
+    NonCopyable(const NonCopyable &) = delete;
+    NonCopyable &operator=(const NonCopyable &) = delete;
+};
+
+template <typename Number> nb::tuple tuple_of(const Number *numbers, unsigned count)
+{
+    nb::object result = nb::steal(PyTuple_New(count));
+    for (unsigned i = 0; i < count; i++)
+        NB_TUPLE_SET_ITEM(result.ptr(), i, PyLong_FromLongLong(static_cast<long long>(numbers[i])));
+    return nb::borrow<nb::tuple>(result);
+}
+
 namespace errors
 {
 

@@ -153,12 +153,9 @@ struct SentMessage : Message {
 };
 
 // One end of a pool. All functions are called with the interpreter's lock held.
-class Endpoint
+class Endpoint : private NonCopyable
 {
   public:
-    Endpoint() = default;
-    Endpoint(const Endpoint &) = delete;
-    Endpoint &operator=(const Endpoint &) = delete;
     virtual ~Endpoint() = default;
 
     // Frees the messages that receivers have returned.
@@ -176,14 +173,12 @@ class Endpoint
 
 // A message of the other end, as a Python object. It returns the message when nothing refers to the
 // object or to the message's memory.
-class ReceivedMessage
+class ReceivedMessage : private NonCopyable
 {
   public:
     ReceivedMessage(Message *message, nb::object end) : message(message), end(std::move(end))
     {
     }
-    ReceivedMessage(const ReceivedMessage &) = delete;
-    ReceivedMessage &operator=(const ReceivedMessage &) = delete;
     ~ReceivedMessage();
 
     Message *message;
@@ -685,9 +680,7 @@ class WorkerEndpoint : public Endpoint
 void add_pool(nb::module_ &module)
 {
     using namespace pools;
-    nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots))
-        .def_ro("address", &Memory::address)
-        .def_ro("bytes", &Memory::bytes);
+    nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots));
     nb::class_<ReceivedMessage>(module, "ReceivedMessage")
         .def_prop_ro("kind", [](const ReceivedMessage &self) { return self.message->kind; })
         .def_prop_ro("job", [](const ReceivedMessage &self) { return self.message->job; })
@@ -697,7 +690,7 @@ void add_pool(nb::module_ &module)
         .def_prop_ro("addresses", addresses_of)
         .def("buffers", buffers_of, nb::arg("writable"), nb::arg("copy_below"))
         .def_rw("memory", &ReceivedMessage::memory, nb::arg().none());
-    nb::class_<Endpoint>(module, "Endpoint").def("free_returned", &Endpoint::free_returned);
+    nb::class_<Endpoint>(module, "Endpoint");
     module.def(
         "hold", [](int id) { return onespace_hold(id); }, nb::arg("id"));
     module.def(

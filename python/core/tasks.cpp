@@ -198,7 +198,7 @@ void barrier(std::optional<double> timeout)
 
 // A Python argument of a call as a C value: an integer, None (NULL), or the address of an object
 // with the buffer protocol, whose memory does not move during the call.
-class Argument
+class Argument : private NonCopyable
 {
   public:
     explicit Argument(nb::handle given)
@@ -223,7 +223,6 @@ class Argument
                     ": give an integer, None, bytes, or an object with a contiguous buffer");
         }
     }
-    Argument(const Argument &) = delete;
     ~Argument()
     {
         if (buffer.obj)
@@ -286,12 +285,9 @@ void add_tasks(nb::module_ &module)
     });
     module.def("barrier", barrier, nb::arg("timeout").none());
     module.def("version", onespace_version);
-    module.attr("DETACHED") = ONESPACE_SPAWN_DETACHED;
     module.attr("CLOSE_FDS") = ONESPACE_SPAWN_CLOSE_FDS;
     module.attr("SESSION") = ONESPACE_SPAWN_SESSION;
     module.attr("HOLD") = ONESPACE_SPAWN_HOLD;
     module.attr("CALLS") = ONESPACE_SPAWN_CALLS;
-    module.attr("TOGETHER") = ONESPACE_SPAWN_TOGETHER;
-    module.attr("ANY") = ONESPACE_ANY;
     module.attr("ROOT") = ONESPACE_ROOT;
 }

@@ -1,9 +1,9 @@
 # shellcheck shell=sh
-# scripts/lib/archives.sh: packages of other releases, with scratch lists, for the scripts that source this with their name in
-# me: this machine's lists are not touched and nothing is installed. debian is the archive of Debian that this machine's apt
-# uses, or nothing; scratch a directory that goes with the script. With architecture=ARCHITECTURE they are of that one.
+# scripts/lib/archives.sh: packages of other releases, for scripts that source this with their name in $me. Nothing is installed,
+# and this machine's package lists do not change. Sets $debian to the Debian archive of this machine's apt, or to nothing, and
+# $scratch to a directory that is removed when the script ends. $architecture selects another architecture.
 
-# The first archive of Debian's own among the configured ones.
+# The first of the configured archives that is Debian's.
 # shellcheck disable=SC2016
 debian=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -20,7 +20,7 @@ apt() {
         -o APT::Sandbox::User= ${architecture:+-o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture"} "$@"
 }
 
-# use_debian RELEASE: the lists of that release, and no others.
+# use_debian RELEASE: fetches the lists of that release, and drops others.
 use_debian() {
     rm -rf "$scratch/lists" "$scratch/cache"
     mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial"
@@ -29,14 +29,14 @@ use_debian() {
     apt update
 }
 
-# unpack PACKAGE: into $scratch/unpacked; the file is $scratch/packages/PACKAGE_….deb.
+# unpack PACKAGE: downloads it as $scratch/packages/PACKAGE_….deb and unpacks it into $scratch/unpacked.
 unpack() {
     rm -rf "$scratch/packages" "$scratch/unpacked"
     mkdir -p "$scratch/packages"
     (cd "$scratch/packages" && apt download "$1") && dpkg-deb -x "$scratch/packages/"*.deb "$scratch/unpacked"
 }
 
-# unpack_ubuntu SUITE PACKAGE: with what it needs into $scratch/unpacked. Ubuntu's keys are a package of Debian.
+# unpack_ubuntu SUITE PACKAGE: unpacks it with its dependencies into $scratch/unpacked. A package of Debian has Ubuntu's keys.
 unpack_ubuntu() {
     if ! command -v mmdebstrap >/dev/null; then
         echo "no mmdebstrap: scripts/setup packages" >&2

@@ -91,7 +91,9 @@ int proc_parse_mapping(const char *line, struct proc_mapping *mapping)
     text_append_max(mapping->permissions, text + 1, sizeof(mapping->permissions) - 1);
     text = skip_field(text + 1);
     text_read_hex(text, &mapping->offset);
-    mapping->name = skip_field(skip_field(skip_field(text)));
+    text = skip_field(skip_field(text));
+    text_read_number(text, &mapping->inode);
+    mapping->name = skip_field(text);
     return 1;
 }
 

@@ -28,6 +28,7 @@ long proc_read_stat(int pid, struct proc_stat *stat);
 struct proc_mapping {
     uintptr_t start, end;
     uint64_t offset;     /* in the file, bytes */
+    uint64_t inode;      /* of the file, or 0 */
     char permissions[5]; /* "rwxp" */
     const char *name;    /* in the line that was parsed; empty if the mapping has none */
 };

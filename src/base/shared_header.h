@@ -49,6 +49,14 @@ static inline int shared_header_claim(struct shared_header *place, const struct 
     return 1;
 }
 
+#ifndef __cplusplus /* tests in C++ include this header */
+/* Maps the table at its fixed address, unless *is_mapped: sets that when the memory is there, zero.
+ * The first member writes the header. 0; -ENOMEM or another -errno of mmap; or -EPROTO after a
+ * report: the table is another version's. `what` names it; `owner` is the library of the space. */
+long shared_table_map(_Atomic uint32_t *is_mapped, uintptr_t address, uint64_t magic, size_t size,
+                      const char *what, const char *owner);
+#endif
+
 /* Appends "ABI tag 0x…" to a text that has room for SHARED_TEXT more bytes. Returns its end. */
 enum { SHARED_TEXT = 32 };
 char *shared_header_describe(char *text, const struct shared_header *header);

@@ -47,16 +47,21 @@ static void arm(struct insitu_wait *wait, struct insitu_event *event)
     wait->is_armed = 1;
 }
 
-static int sleep_on_event(struct insitu_wait *wait, struct insitu_event *event)
+int insitu_sleep(const _Atomic uint32_t *word, uint32_t seen, uint64_t deadline)
 {
     uint64_t reaper_check = futex_deadline(INSITU_REAPER_CHECK_MS);
-    futex_wait(&event->generation, wait->generation,
-               wait->deadline < reaper_check ? wait->deadline : reaper_check);
-    /* The caller tests its condition once more after the deadline. */
-    wait->is_over = wait->deadline != UINT64_MAX && futex_now_ns() >= wait->deadline;
+    futex_wait(word, seen, deadline < reaper_check ? deadline : reaper_check);
     return reaper_is_alive(space_registry())
                ? 0
                : insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
+}
+
+static int sleep_on_event(struct insitu_wait *wait, struct insitu_event *event)
+{
+    int result = insitu_sleep(&event->generation, wait->generation, wait->deadline);
+    /* The caller tests its condition once more after the deadline. */
+    wait->is_over = wait->deadline != UINT64_MAX && futex_now_ns() >= wait->deadline;
+    return result;
 }
 
 /* Naps and returns 1 if naps are allowed and their time is not over; else returns 0. */
@@ -90,37 +95,6 @@ int insitu_wait_step(struct insitu_wait *wait, struct insitu_event *event)
 
 /* ---- The table ---- */
 
-/* Checks that the table has this version's layout. The first member to map the table writes its
- * header. */
-static int check_table_version(struct space *space)
-{
-    struct shared_header *header = &insitu_table()->header;
-    struct shared_header own = shared_header_of(INSITU_MAGIC, sizeof(struct insitu_table));
-    if (shared_header_claim(header, &own))
-        return 0;
-    shared_header_report("channel table", header, space->library, &own,
-                         "this program's libonespace");
-    return insitu_fail(-EPROTO, "the space's channels are of another version of onespace: install "
-                                "one version for all programs");
-}
-
-static int map_table_of(struct space *space)
-{
-    /* Acquire, pairs with the release below. */
-    if (atomic_load_explicit(&space->insitu, memory_order_acquire))
-        return check_table_version(space);
-    long result = raw(__NR_mmap, LAYOUT_INSITU, sizeof(struct insitu_table), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (raw_failed(result) && result != -EEXIST)
-        return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
-                           strerror((int)-result));
-    /* Most of the table stays unused: a huge page would waste 2 MiB. A hint only. */
-    (void)raw(__NR_madvise, LAYOUT_INSITU, sizeof(struct insitu_table), MADV_NOHUGEPAGE);
-    /* Release: a thread that sees the flag can read the table, which is all zero. */
-    atomic_store_explicit(&space->insitu, 1, memory_order_release);
-    return check_table_version(space);
-}
-
 int insitu_map_table(void)
 {
     struct space *space = space_mine();
@@ -128,7 +102,15 @@ int insitu_map_table(void)
         return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
     if (force_libc_locking() < 0)
         return insitu_fail(-EAGAIN, "no thread can be created: raise the limit of processes");
-    return map_table_of(space);
+    long result = shared_table_map(&space->insitu, LAYOUT_INSITU, INSITU_MAGIC,
+                                   sizeof(struct insitu_table), "channel table", space->library);
+    if (result == -EPROTO)
+        return insitu_fail(-EPROTO, "the space's channels are of another version of onespace: "
+                                    "install one version for all programs");
+    if (result < 0)
+        return insitu_fail(-ENOMEM, "the space has no memory for channels: %s: see docs/memory.md",
+                           strerror((int)-result));
+    return 0;
 }
 
 int insitu_check_name(const char *what, const char *name)
@@ -141,9 +123,23 @@ int insitu_check_name(const char *what, const char *name)
     return 0;
 }
 
-static uint64_t channel_kind(uint64_t state)
+int insitu_check_end(const struct onespace_insitu *handle, int is_producer)
 {
-    return state & CHANNEL_KIND_MASK;
+    if (!space_mine())
+        return insitu_fail(-EPERM, "the caller is no member of the space");
+    if (!handle || handle->is_producer != is_producer)
+        return insitu_fail(-EINVAL, "this end of the channel is no %s's",
+                           is_producer ? "producer" : "consumer");
+    return 0;
+}
+
+int insitu_check_broken(const struct insitu_channel *channel)
+{
+    uint32_t broken = atomic_load(&channel->broken);
+    return broken ? insitu_fail(-EOWNERDEAD,
+                                "channel '%s' has ended: task %u, which produced for it, has died",
+                                channel->name, broken - 1)
+                  : 0;
 }
 
 int insitu_channel_is_open(const struct insitu_channel *channel)
@@ -166,9 +162,9 @@ struct insitu_channel *insitu_channel_find(const char *name)
 static int lock_table(struct insitu_table *table, uint32_t me)
 {
     for (uint32_t owner = 0; !atomic_compare_exchange_strong(&table->lock, &owner, me); owner = 0) {
-        futex_wait(&table->lock, owner, futex_deadline(INSITU_REAPER_CHECK_MS));
-        if (!reaper_is_alive(space_registry()))
-            return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
+        int result = insitu_sleep(&table->lock, owner, UINT64_MAX);
+        if (result < 0)
+            return result;
     }
     return 0;
 }
@@ -235,7 +231,7 @@ static int create(struct insitu_table *table, const char *name,
                            "channel '%s': the space has %d channels already: close some first",
                            name, ONESPACE_INSITU_CHANNELS);
     uint64_t state = atomic_load(&channel->state);
-    uint64_t use = state >> CHANNEL_USE_SHIFT << CHANNEL_USE_SHIFT;
+    uint64_t use = channel_use(state);
     long result =
         raw(__NR_mmap, insitu_area(channel),
             (uint64_t)options->depth * options->ranks * INSITU_PART_BYTES, PROT_READ | PROT_WRITE,

@@ -163,6 +163,21 @@ struct insitu_table {
     struct insitu_channel channels[ONESPACE_INSITU_CHANNELS];
 };
 
+static inline uint64_t channel_kind(uint64_t state)
+{
+    return state & CHANNEL_KIND_MASK;
+}
+
+static inline uint64_t channel_use(uint64_t state)
+{
+    return state >> CHANNEL_USE_SHIFT << CHANNEL_USE_SHIFT;
+}
+
+static inline uint32_t channel_slot(uint64_t state)
+{
+    return (uint32_t)state >> CHANNEL_SLOT_SHIFT;
+}
+
 #define INSITU_AREAS      (LAYOUT_INSITU + LAYOUT_GIB)
 #define INSITU_AREA_BYTES ((uint64_t)INSITU_PARTS * INSITU_PART_BYTES)
 static_assert(sizeof(struct insitu_table) < LAYOUT_GIB, "below the parts");

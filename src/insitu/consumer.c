@@ -133,23 +133,13 @@ int onespace_insitu_open(const char *name, int mode, int timeout_ms,
             return result;
         if (timeout_ms == 0 || futex_now_ns() >= deadline)
             return -ETIMEDOUT;
-        uint64_t reaper_check = futex_deadline(INSITU_REAPER_CHECK_MS);
-        futex_wait(&table->names, seen, deadline < reaper_check ? deadline : reaper_check);
-        if (!reaper_is_alive(space_registry()))
-            return insitu_fail(-EOWNERDEAD, "the reaper of the space was killed");
+        result = insitu_sleep(&table->names, seen, deadline);
+        if (result < 0)
+            return result;
     }
 }
 
 /* ---- Taking ---- */
-
-static int check_consumer(const struct onespace_insitu *handle)
-{
-    if (!space_mine())
-        return insitu_fail(-EPERM, "the caller is no member of the space");
-    if (!handle || handle->is_producer)
-        return insitu_fail(-EINVAL, "this end of the channel is no consumer's");
-    return 0;
-}
 
 static void set_holding(struct onespace_insitu *handle, unsigned entry, int is_held)
 {
@@ -220,20 +210,16 @@ static int take_available(struct onespace_insitu *handle)
  */
 static int check_ended(const struct insitu_channel *channel)
 {
-    uint32_t broken = atomic_load(&channel->broken);
-    if (broken)
-        return insitu_fail(-EOWNERDEAD,
-                           "channel '%s' has ended: task %u, which produced for it, has died",
-                           channel->name, broken - 1);
-    if (atomic_load(&channel->complete) >= atomic_load(&channel->last))
+    int result = insitu_check_broken(channel);
+    if (result == 0 && atomic_load(&channel->complete) >= atomic_load(&channel->last))
         return -ENODATA;
-    return 0;
+    return result;
 }
 
 int onespace_insitu_take(struct onespace_insitu *handle, struct onespace_insitu_step *step,
                          int timeout_ms)
 {
-    int result = check_consumer(handle), entry;
+    int result = insitu_check_end(handle, 0), entry;
     if (result < 0)
         return result;
     struct insitu_channel *channel = handle->channel;
@@ -275,7 +261,7 @@ static int is_held(const struct onespace_insitu *handle, const struct onespace_i
 struct insitu_part *insitu_held_part(struct onespace_insitu *handle,
                                      const struct onespace_insitu_step *step, unsigned rank)
 {
-    if (check_consumer(handle) < 0)
+    if (insitu_check_end(handle, 0) < 0)
         return NULL;
     if (!is_held(handle, step)) {
         insitu_fail(-EINVAL, "channel '%s': this step is not held, or no longer: take one first",
@@ -292,7 +278,7 @@ struct insitu_part *insitu_held_part(struct onespace_insitu *handle,
 
 int onespace_insitu_release(struct onespace_insitu *handle, const struct onespace_insitu_step *step)
 {
-    int result = check_consumer(handle);
+    int result = insitu_check_end(handle, 0);
     if (result < 0)
         return result;
     if (!is_held(handle, step))

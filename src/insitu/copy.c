@@ -12,6 +12,16 @@
 
 /* ---- Boxes ---- */
 
+/* A box of elements to copy between arrays with different strides (bytes). */
+struct box {
+    unsigned dimensions, element; /* bytes of an element */
+    const uint64_t *shape;
+    const char *from;
+    const int64_t *from_strides;
+    char *to;
+    const int64_t *to_strides;
+};
+
 void insitu_dense_strides(unsigned dimensions, unsigned element, const uint64_t *shape,
                           int64_t *strides)
 {
@@ -25,7 +35,7 @@ void insitu_dense_strides(unsigned dimensions, unsigned element, const uint64_t 
 
 /* Finds the innermost dimensions that have no gaps on both sides. They are copied as one run of
  * bytes. Sets *run to its length and returns the number of dimensions outside it. */
-static unsigned contiguous_run(const struct insitu_box *box, uint64_t *run)
+static unsigned contiguous_run(const struct box *box, uint64_t *run)
 {
     unsigned outer = box->dimensions;
     *run = box->element;
@@ -38,8 +48,8 @@ static unsigned contiguous_run(const struct insitu_box *box, uint64_t *run)
     return outer;
 }
 
-static void copy_dimension(const struct insitu_box *box, unsigned dimension, unsigned outer,
-                           uint64_t run, const char *from, char *to)
+static void copy_dimension(const struct box *box, unsigned dimension, unsigned outer, uint64_t run,
+                           const char *from, char *to)
 {
     if (dimension == outer) {
         onespace_copy(to, from, run);
@@ -51,7 +61,7 @@ static void copy_dimension(const struct insitu_box *box, unsigned dimension, uns
                        to + (int64_t)i * box->to_strides[dimension]);
 }
 
-void insitu_copy_box(const struct insitu_box *box)
+static void copy_box(const struct box *box)
 {
     uint64_t run;
     for (unsigned d = 0; d < box->dimensions; d++)
@@ -113,14 +123,14 @@ static void copy_array(struct insitu_array *array, char *to)
 {
     struct array_view view;
     view_array(array, &view);
-    struct insitu_box box = {.dimensions = array->dimensions,
-                             .element = insitu_type_size(array->type),
-                             .shape = view.shape,
-                             .from = (const char *)array->source,
-                             .from_strides = view.strides,
-                             .to = to,
-                             .to_strides = view.dense};
-    insitu_copy_box(&box);
+    struct box box = {.dimensions = array->dimensions,
+                      .element = insitu_type_size(array->type),
+                      .shape = view.shape,
+                      .from = (const char *)array->source,
+                      .from_strides = view.strides,
+                      .to = to,
+                      .to_strides = view.dense};
+    copy_box(&box);
     array->address = (uintptr_t)to;
     for (unsigned d = 0; d < array->dimensions; d++)
         array->along[d].stride = view.dense[d];
@@ -197,7 +207,7 @@ static int check_same_array(struct request *request, const struct onespace_insit
 /* Copies the intersection of the part and the box. */
 static void copy_intersection(struct request *request, const struct onespace_insitu_array *part)
 {
-    unsigned element = insitu_type_size((uint32_t)part->type);
+    unsigned element = insitu_type_size(part->type);
     uint64_t common[ONESPACE_INSITU_DIMENSIONS], count = 1;
     int64_t to_strides[ONESPACE_INSITU_DIMENSIONS];
     const char *from = part->address;
@@ -216,9 +226,8 @@ static void copy_intersection(struct request *request, const struct onespace_ins
         from += (int64_t)(first - part->offset[d]) * part->strides[d];
         to += (int64_t)(first - request->offset[d]) * to_strides[d];
     }
-    struct insitu_box box = {part->dimensions, element, common,    from,
-                             part->strides,    to,      to_strides};
-    insitu_copy_box(&box);
+    struct box box = {part->dimensions, element, common, from, part->strides, to, to_strides};
+    copy_box(&box);
     request->copied += count;
 }
 

@@ -50,6 +50,10 @@ static inline struct insitu_wait insitu_wait_init(int timeout_ms)
 /* 0: test the condition again. -ETIMEDOUT; -EOWNERDEAD: the reaper was killed. */
 int insitu_wait_step(struct insitu_wait *wait, struct insitu_event *event);
 
+/* Sleeps while the word has that value, until the deadline or the next check of the reaper. 0, or
+ * -EOWNERDEAD with a message: the reaper was killed. */
+int insitu_sleep(const _Atomic uint32_t *word, uint32_t seen, uint64_t deadline);
+
 /* ---- A member's end of a channel ---- */
 
 enum { NO_ENTRY = -1 };
@@ -90,6 +94,11 @@ struct onespace_insitu *insitu_handle_new(unsigned ranks);
 
 /* 0, -EINVAL or -ENAMETOOLONG, with a message about `what`. */
 int insitu_check_name(const char *what, const char *name);
+/* Checks that the caller is a member and the handle a producer's or a consumer's: 0, -EPERM or
+ * -EINVAL, with a message. */
+int insitu_check_end(const struct onespace_insitu *handle, int is_producer);
+/* 0, or -EOWNERDEAD with a message: a producer of the channel has died. */
+int insitu_check_broken(const struct insitu_channel *channel);
 /* Returns whether further steps are possible. Until then the channel owns its name. */
 int insitu_channel_is_open(const struct insitu_channel *channel);
 /* Returns the channel of that name that can be opened or joined, or NULL. */
@@ -104,30 +113,12 @@ void insitu_channel_try_free(struct insitu_channel *channel, unsigned slot);
 /* Releases a consumer and all steps that it holds. */
 void insitu_consumer_leave(struct insitu_channel *channel, struct insitu_consumer *consumer);
 
-/* ---- producer.c ---- */
-/* Reclaims the step `sequence` in that entry, unless a consumer holds it or will still get it. With
- * `at_end`, consumers of the latest step will still get the last one. Returns whether the step was
- * reclaimed. */
-int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end);
-/* Checks that the handle is a producer's of this member: 0, -EPERM or -EINVAL. */
-int insitu_check_producer(const struct onespace_insitu *handle);
-
 /* ---- step.c ---- */
 /* Returns the bytes of an element; 0: no such type. */
-unsigned insitu_type_size(uint32_t type);
-const char *insitu_type_name(uint32_t type);
+unsigned insitu_type_size(int type);
+const char *insitu_type_name(int type);
 
 /* ---- copy.c ---- */
-/* A box of elements to copy between arrays with different strides (bytes). */
-struct insitu_box {
-    unsigned dimensions, element; /* bytes of an element */
-    const uint64_t *shape;
-    const char *from;
-    const int64_t *from_strides;
-    char *to;
-    const int64_t *to_strides;
-};
-void insitu_copy_box(const struct insitu_box *box);
 /* Computes the strides of an array without gaps, last dimension fastest. */
 void insitu_dense_strides(unsigned dimensions, unsigned element, const uint64_t *shape,
                           int64_t *strides);

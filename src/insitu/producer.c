@@ -9,15 +9,6 @@
 #include "onespace.h"
 #include "space/member.h"
 
-int insitu_check_producer(const struct onespace_insitu *handle)
-{
-    if (!space_mine())
-        return insitu_fail(-EPERM, "the caller is no member of the space");
-    if (!handle || !handle->is_producer)
-        return insitu_fail(-EINVAL, "this end of the channel is no producer's");
-    return 0;
-}
-
 static int check_options(const char *name, const struct onespace_insitu_options *options)
 {
     if (options->size != sizeof(*options) || options->policy < ONESPACE_INSITU_WAIT ||
@@ -94,7 +85,10 @@ static int is_needed(const struct insitu_channel *channel, unsigned entry, uint6
     return 0;
 }
 
-int insitu_reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end)
+/* Reclaims the step `sequence` in that entry, unless a consumer holds it or will still get it. With
+ * `at_end`, consumers of the latest step will still get the last one. Returns whether the step was
+ * reclaimed. */
+static int reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end)
 {
     _Atomic uint64_t *state = &channel->entries[entry].state;
     uint64_t complete = insitu_state(ENTRY_COMPLETE, sequence);
@@ -123,7 +117,7 @@ static int entry_try_take(struct insitu_channel *channel, unsigned entry)
 {
     uint64_t state = atomic_load(&channel->entries[entry].state);
     if ((state & 0xff) == ENTRY_COMPLETE)
-        return insitu_reclaim(channel, entry, state >> 8, 0);
+        return reclaim(channel, entry, state >> 8, 0);
     return (state & 0xff) == ENTRY_FREE;
 }
 
@@ -182,11 +176,9 @@ static void open_entry(struct insitu_channel *channel, unsigned index, uint64_t 
 static int check_can_publish(const struct onespace_insitu *handle)
 {
     const struct insitu_channel *channel = handle->channel;
-    uint32_t broken = atomic_load(&channel->broken);
-    if (broken)
-        return insitu_fail(-EOWNERDEAD,
-                           "channel '%s' has ended: task %u, which produced for it, has died",
-                           channel->name, broken - 1);
+    int result = insitu_check_broken(channel);
+    if (result < 0)
+        return result;
     if (handle->closing || handle->sequence >= atomic_load(&channel->last))
         return insitu_fail(-EPIPE, "channel '%s' is closed: no further step can be complete",
                            channel->name);
@@ -277,7 +269,7 @@ static int await_members(struct onespace_insitu *handle, struct insitu_wait *wai
 
 static int check_begin(const struct onespace_insitu *handle, uint64_t step)
 {
-    int result = insitu_check_producer(handle);
+    int result = insitu_check_end(handle, 1);
     if (result < 0)
         return result;
     const char *name = handle->channel->name;
@@ -347,19 +339,15 @@ static void complete_step(struct insitu_channel *channel, unsigned index, uint64
 
 int onespace_insitu_publish(struct onespace_insitu *handle)
 {
-    int result = insitu_check_producer(handle);
+    int result = insitu_check_end(handle, 1);
     if (result < 0)
         return result;
     struct insitu_channel *channel = handle->channel;
     if (handle->entry == NO_ENTRY)
         return insitu_fail(-ENOENT, "channel '%s': no step was begun", channel->name);
     struct insitu_entry *entry = &channel->entries[handle->entry];
-    uint32_t broken = atomic_load(&channel->broken);
-    if (broken)
-        return insitu_fail(-EOWNERDEAD,
-                           "channel '%s' has ended: task %u, which produced for it, has died",
-                           channel->name, broken - 1);
-    if (channel->policy == ONESPACE_INSITU_COPY && atomic_load(&entry->wanted))
+    result = insitu_check_broken(channel);
+    if (result == 0 && channel->policy == ONESPACE_INSITU_COPY && atomic_load(&entry->wanted))
         result = insitu_part_copy(handle->part);
     if (result < 0)
         return result;
@@ -383,19 +371,17 @@ static int try_reclaim(struct insitu_channel *channel, uint64_t sequence)
         uint64_t state = atomic_load(&channel->entries[e].state);
         if (state >> 8 != sequence || (state & 0xff) == ENTRY_FREE)
             continue;
-        uint32_t broken = atomic_load(&channel->broken);
-        if ((state & 0xff) == ENTRY_OPEN && broken)
-            return insitu_fail(-EOWNERDEAD,
-                               "channel '%s' has ended: task %u, which produced for it, has died",
-                               channel->name, broken - 1);
-        return (state & 0xff) == ENTRY_COMPLETE && insitu_reclaim(channel, e, sequence, 1);
+        int result = (state & 0xff) == ENTRY_OPEN ? insitu_check_broken(channel) : 0;
+        if (result < 0)
+            return result;
+        return (state & 0xff) == ENTRY_COMPLETE && reclaim(channel, e, sequence, 1);
     }
     return 1; /* another rank reclaimed it, or the entry has a later step */
 }
 
 int onespace_insitu_reclaim(struct onespace_insitu *handle, int timeout_ms)
 {
-    int result = insitu_check_producer(handle);
+    int result = insitu_check_end(handle, 1);
     if (result < 0)
         return result;
     struct insitu_channel *channel = handle->channel;
@@ -442,7 +428,7 @@ static int all_reclaimed(struct onespace_insitu *handle)
         uint64_t state = atomic_load(&channel->entries[e].state), kind = state & 0xff;
         if (kind == ENTRY_FREE || state >> 8 > last || (kind == ENTRY_OPEN && is_broken))
             continue;
-        if (kind != ENTRY_COMPLETE || !insitu_reclaim(channel, e, state >> 8, 1))
+        if (kind != ENTRY_COMPLETE || !reclaim(channel, e, state >> 8, 1))
             return 0;
     }
     return 1;

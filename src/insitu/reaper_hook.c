@@ -13,21 +13,6 @@
 static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_RUNS - UNMAPPER_CHANNELS,
               "each channel may be posted");
 
-static uint64_t channel_kind(uint64_t state)
-{
-    return state & CHANNEL_KIND_MASK;
-}
-
-static uint64_t channel_use(uint64_t state)
-{
-    return state >> CHANNEL_USE_SHIFT << CHANNEL_USE_SHIFT;
-}
-
-static uint32_t channel_slot(uint64_t state)
-{
-    return (uint32_t)state >> CHANNEL_SLOT_SHIFT;
-}
-
 static int is_used(const struct insitu_channel *channel)
 {
     for (unsigned i = 0; i < channel->ranks; i++)

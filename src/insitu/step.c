@@ -24,14 +24,14 @@ static const struct {
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
-unsigned insitu_type_size(uint32_t type)
+unsigned insitu_type_size(int type)
 {
-    return type < TYPES ? types[type].size : 0;
+    return (unsigned)type < TYPES ? types[type].size : 0;
 }
 
-const char *insitu_type_name(uint32_t type)
+const char *insitu_type_name(int type)
 {
-    return type < TYPES ? types[type].name : "no type";
+    return (unsigned)type < TYPES ? types[type].name : "no type";
 }
 
 /* ---- Checks of a description ---- */
@@ -59,7 +59,7 @@ static int check_fields(const struct onespace_insitu_array *array)
         strnlen(array->units, ONESPACE_INSITU_UNITS_MAX + 1) > ONESPACE_INSITU_UNITS_MAX)
         return insitu_fail(-ENAMETOOLONG, "array '%s': its units have more than %d bytes",
                            array->name, ONESPACE_INSITU_UNITS_MAX);
-    if (insitu_type_size((uint32_t)array->type) == 0)
+    if (insitu_type_size(array->type) == 0)
         return insitu_fail(-EINVAL, "array '%s': there is no type %d", array->name, array->type);
     if (array->dimensions < 1 || array->dimensions > ONESPACE_INSITU_DIMENSIONS)
         return insitu_fail(-EINVAL, "array '%s': %u dimensions: there are 1 to %d", array->name,
@@ -72,15 +72,15 @@ static int check_fields(const struct onespace_insitu_array *array)
 /* Sets the strides, without gaps if none are given; -EINVAL if the sizes exceed 63 bits. */
 static int fill_strides(const struct onespace_insitu_array *array, int64_t *strides)
 {
-    uint64_t bytes = insitu_type_size((uint32_t)array->type);
+    uint64_t bytes = insitu_type_size(array->type);
     for (unsigned d = 0; d < array->dimensions; d++)
         if (array->shape[d] &&
             (__builtin_mul_overflow(bytes, array->shape[d], &bytes) || bytes > INT64_MAX))
             return insitu_fail(-EINVAL, "array '%s': its shape is larger than any memory",
                                array->name);
     if (all_zero(array->strides))
-        insitu_dense_strides(array->dimensions, insitu_type_size((uint32_t)array->type),
-                             array->shape, strides);
+        insitu_dense_strides(array->dimensions, insitu_type_size(array->type), array->shape,
+                             strides);
     else
         memcpy(strides, array->strides, sizeof(array->strides));
     return 0;
@@ -90,7 +90,7 @@ static int fill_strides(const struct onespace_insitu_array *array, int64_t *stri
  * span of the dimensions with smaller ones. */
 static int check_overlap(const struct onespace_insitu_array *array, const int64_t *strides)
 {
-    uint64_t span = insitu_type_size((uint32_t)array->type);
+    uint64_t span = insitu_type_size(array->type);
     unsigned done = 0;
     for (unsigned pass = 0; pass < array->dimensions; pass++) {
         unsigned smallest = ONESPACE_INSITU_DIMENSIONS;
@@ -118,7 +118,7 @@ static int check_overlap(const struct onespace_insitu_array *array, const int64_
 
 static uint64_t span_of(const struct onespace_insitu_array *array, const int64_t *strides)
 {
-    uint64_t span = insitu_type_size((uint32_t)array->type);
+    uint64_t span = insitu_type_size(array->type);
     if (is_empty(array))
         return 0;
     for (unsigned d = 0; d < array->dimensions; d++)
@@ -212,7 +212,7 @@ static struct insitu_array array_to_stored(const struct onespace_insitu_array *a
 
 static int check_begun(const struct onespace_insitu *handle)
 {
-    int result = insitu_check_producer(handle);
+    int result = insitu_check_end(handle, 1);
     if (result == 0 && handle->entry == NO_ENTRY)
         result = insitu_fail(-ENOENT, "channel '%s': no step was begun", handle->channel->name);
     return result;
@@ -297,7 +297,7 @@ int onespace_insitu_get(struct onespace_insitu *handle, const struct onespace_in
             continue;
         if (type != ONESPACE_INSITU_ANY && (uint32_t)type != stored->type)
             return insitu_fail(-EPROTOTYPE, "array '%s' is of type %s, not %s", name,
-                               insitu_type_name(stored->type), insitu_type_name((uint32_t)type));
+                               insitu_type_name(stored->type), insitu_type_name(type));
         array_from_stored(stored, array);
         return 0;
     }

@@ -38,32 +38,32 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
 /* clang-format off */
 #define INTERPOSED_CALLS(CALL) \
     CALL(mmap, IN_ALL, CHANGES_MAP, interpose_mmap, ldso_mmap, guard_mmap, \
-         "without an address: a shared mapping that another task has made equally gets that task's address, all else an " \
-         "address in the task's range; what does not fit goes where the kernel puts it and is recorded. In ld.so: fewer, " \
-         "larger mappings for libraries, `ld.so.cache` shared") \
+         "without an address: an address in the task's range, or, if another task has the same shared mapping, that task's " \
+         "address. A mapping that does not fit goes where the kernel puts it, and is recorded. In `ld.so`: fewer, larger " \
+         "mappings for libraries; `ld.so.cache` is shared") \
     CALL(munmap, IN_ALL, CHANGES_MAP, interpose_munmap, ldso_munmap, NULL, \
-         "frees the addresses for the task's next mapping; what other tasks use, too, stays mapped") \
+         "the addresses are free for the task's next mapping. A mapping that other tasks use, too, stays") \
     CALL(mremap, IN_ALL, CHANGES_MAP, interpose_mremap, NULL, NULL, \
-         "moves within the task's range, and out of what other tasks use, too") \
+         "moves within the task's range. A mapping that other tasks use, too, becomes one of the task's own") \
     CALL(mprotect, IN_ALL, CHANGES_MAP, interpose_mprotect, ldso_mprotect, NULL, \
-         "of the heap: recorded, so that it ends when the break is lowered. In ld.so: relocated data stays writable") \
+         "on the heap: recorded, so that it is undone when the break is lowered. In `ld.so`: relocated data stays writable") \
     CALL(pkey_mprotect, IN_LIBC | IN_PROGRAM, CHANGES_MAP, interpose_mprotect, NULL, NULL, "as `mprotect`") \
     CALL(madvise, IN_LIBC | IN_PROGRAM, CHANGES_PAGES, interpose_madvise, NULL, NULL, \
-         "MADV_DONTFORK and MADV_DOFORK: counted per task, because the kernel has one mark for all") \
+         "MADV_DONTFORK and MADV_DOFORK: recorded per task, because the kernel has one mark for all tasks") \
     CALL(mseal, IN_ALL, NO_EFFECT, interpose_mseal, NULL, NULL, \
-         "recorded; the task's own changes then fail with EPERM. The kernel seals nothing, because it could not unmap it") \
+         "recorded; later changes by the task fail with EPERM. The kernel seals nothing, because it could not unmap it later") \
     CALL(brk, IN_ALL, CHANGES_MAP, interpose_brk, NULL, guard_brk, "a program break for each task") \
     CALL(shmat, IN_ALL, CHANGES_MAP, interpose_shmat, NULL, NULL, \
-         "a segment that another task has attached equally: that task's address; else an address in the task's range") \
+         "without an address: an address in the task's range, or, if another task has the same attachment, that task's address") \
     CALL(shmdt, IN_ALL, CHANGES_MAP, interpose_shmdt, NULL, NULL, \
-         "of a segment that other tasks use at that address: not detached. An attachment outside the range is forgotten") \
+         "a segment that other tasks use at that address stays attached. The record of an attachment outside the range is removed") \
     CALL(shmctl, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_shmctl, NULL, NULL, \
-         "IPC_STAT: counts each task that shares an attachment") \
+         "IPC_STAT: the number of attachments includes each task that shares one") \
     CALL(io_setup, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_setup, NULL, NULL, \
-         "recorded, because the context belongs to the address space; it is destroyed when the task has ended") \
+         "recorded, because the context belongs to the address space; destroyed when the task has ended") \
     CALL(io_destroy, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_destroy, NULL, NULL, "the record is removed first") \
     CALL(rt_sigaction, IN_ALL, NO_EFFECT, interpose_sigaction, NULL, guard_sigaction, \
-         "of SIGSEGV and SIGBUS: recorded; the kernel keeps onespace's handler, which calls the program's, unless the signal is ignored") \
+         "SIGSEGV and SIGBUS: recorded; the kernel keeps onespace's handler, which calls the program's, unless the signal is ignored") \
     CALL(rseq, IN_NONE, NO_EFFECT, NULL, NULL, guard_rseq, "in a guarded task: ENOSYS") \
     CALL(readlinkat, IN_ALL, NO_EFFECT, interpose_readlink, NULL, NULL, "as `readlink`") \
     CALL(execve, IN_ALL, NO_EFFECT, interpose_execve, NULL, NULL, "announced, because the task leaves the space") \
@@ -73,11 +73,11 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
     CALL(process_vm_writev, IN_LIBC, NO_EFFECT, interpose_process_vm, NULL, guard_process_vm_writev, \
          "as `process_vm_readv`") \
     CALL(openat, IN_ALL, NO_EFFECT, interpose_open, ldso_openat, NULL, \
-         "as `open`. In ld.so of `libxpmem.so.0`: the one next to the agent") \
+         "as `open`. In `ld.so`: `libxpmem.so.0` is the one beside the agent") \
     CALL(prctl, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_prctl, NULL, guard_prctl, \
-         "PR_SET_MDWE, which would act on all tasks, is refused; before a filter is set, what the program break may " \
-         "need is mapped, as the filter may forbid `mmap`; PR_GET_AUXV gives the task's auxiliary vector") \
-    CALL(seccomp, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_seccomp, NULL, guard_seccomp, "as `prctl`, for filters") \
+         "PR_SET_MDWE, which would act on all tasks, fails with EINVAL. PR_SET_SECCOMP: first maps all memory of the program " \
+         "break, because the filter may forbid `mmap`. PR_GET_AUXV returns the task's auxiliary vector") \
+    CALL(seccomp, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_seccomp, NULL, guard_seccomp, "as `prctl` with PR_SET_SECCOMP") \
     CALL(exit_group, IN_LDSO_OF_THREAD, NO_EFFECT, interpose_exit_group, NULL, NULL, \
          "in thread mode: ends the task, not the process") \
     INTERPOSED_CALLS_WITHOUT_AT(CALL)
@@ -85,10 +85,10 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
 #ifdef __NR_open
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL) \
     CALL(readlink, IN_ALL, NO_EFFECT, interpose_readlink, NULL, NULL, \
-         "of `/proc/self/exe`: the task's program, not the root's") \
+         "`/proc/self/exe`: the task's program, not the root's") \
     CALL(open, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_open, NULL, NULL, \
-         "of `/proc/self/exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` to read: the " \
-         "task's, not the root's or those of all tasks")
+         "`exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` in `/proc/self`, for reading: " \
+         "the task's, not the root's or those of all tasks")
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
 #endif

@@ -168,7 +168,7 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
         return result;
     if ((signal != SIGSEGV && signal != SIGBUS) || !self->interpose.fault_trampoline ||
         a[3] != ARCH_SIGNAL_SET_BYTES) {
-        /* Acquire, pairs with the release in call_prepare_signals. */
+        /* Acquire, pairs with the release in call_install_handlers. */
         uintptr_t ours = atomic_load_explicit(&self->interpose.call_handler, memory_order_acquire);
         return ours ? set_with_call_handler(self, a, ours)
                     : raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);

@@ -88,7 +88,7 @@ struct launch {
     int64_t ended_ms;  /* when the first of these tasks ended */
     unsigned joined;   /* members so far, and those that have left */
     int64_t joined_ms; /* the last one */
-    int token;         /* for say_once; negative: there was no descriptor for it */
+    int token;         /* for say_once_claim; negative: there was no descriptor for it */
     int error;         /* of the rank that could not start, or 0 */
     int64_t failed_ms;
     uint32_t refused_before; /* calls that failed for lack of mappings before the launch began */

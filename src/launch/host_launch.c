@@ -1,7 +1,7 @@
 /* src/launch/host_launch.c: the ranks that one launcher starts in a space.
  *
  * They start together or fail together. If one of them cannot start, the launch has failed: the
- * host refuses all others with the same message, which their shims print once (say_once in
+ * host refuses all others with the same message, which their shims print once (say_once_claim in
  * report.h). The launcher ends the ranks that run already, as it ends those of plain processes.
  * Where it does not, the host kills them two seconds later. */
 #include "launch/host.h"

@@ -35,8 +35,6 @@ static long scheduling_set(int32_t thread, const struct scheduling *scheduling)
     return syscall(SYS_sched_setattr, thread, scheduling, 0);
 }
 
-/* see identity.h. What is read and compared; assume.c changes it. */
-
 #ifndef PR_GET_MDWE
 #define PR_GET_MDWE 66 /* Linux 6.3 */
 #endif
@@ -159,7 +157,8 @@ static void note_difference(struct differences *found, const char *key, const ch
     snprintf(found->shim, sizeof(found->shim), "%.200s", shim);
 }
 
-static int refuse(const struct differences *found, const char *who, char *message, size_t size)
+static int refuse(const struct differences *found, const char *restarted, char *message,
+                  size_t size)
 {
     if (!found->first)
         return 0;
@@ -167,7 +166,7 @@ static int refuse(const struct differences *found, const char *who, char *messag
              "the host of the space differs from this process in %s (%s; here: %s), and a "
              "task would get the host's: use another --space, start both the same way, or start "
              "%s with ONESPACE_MAY_DIFFER=%s if the task may have the host's",
-             found->first, found->host, found->shim, who, found->keys);
+             found->first, found->host, found->shim, restarted, found->keys);
     return -ECONNREFUSED;
 }
 
@@ -261,14 +260,14 @@ static void correct_report(int pid, const char *status, struct protocol_self_rep
 }
 
 /* No task can have more privileges than the host. */
-static int check_privileges(const struct identity *mine, const struct identity *its, char *message,
+static int check_privileges(const struct identity *host, const struct identity *shim, char *message,
                             size_t size)
 {
     const char *missing = NULL;
     for (int set = CAPABILITY_PERMITTED; set <= CAPABILITY_BOUNDING; set++)
-        if (its->capabilities[set] & ~mine->capabilities[set])
+        if (shim->capabilities[set] & ~host->capabilities[set])
             missing = "capabilities";
-    if (mine->no_new_privileges && !its->no_new_privileges)
+    if (host->no_new_privileges && !shim->no_new_privileges)
         missing = "the right to gain privileges (no_new_privs)";
     if (!missing)
         return 0;
@@ -357,13 +356,13 @@ static int read_identity(int pid, const char *status, const struct protocol_self
     return result < 0 ? result : read_groups(status, identity);
 }
 
-static int refuse_invisible(const char *who, const char *whom, int error, char *message,
+static int refuse_invisible(const char *reader, const char *peer, int error, char *message,
                             size_t size)
 {
     snprintf(message, size,
              "%s cannot see %s (%s): start both in one PID namespace, with /proc mounted, or use "
              "another --space",
-             who, whom, strerror(error));
+             reader, peer, strerror(error));
     return -ECONNREFUSED;
 }
 
@@ -375,7 +374,7 @@ struct both_sides {
 
 /* 0, or -errno; *is_peers: the peer cannot be read. */
 static int read_both(int pid, const struct protocol_self_report *own,
-                     const struct protocol_self_report *its, struct both_sides *sides,
+                     const struct protocol_self_report *peer_report, struct both_sides *sides,
                      int *is_peers)
 {
     *sides = (struct both_sides){.own_status = proc_status_read(0)};
@@ -387,7 +386,7 @@ static int read_both(int pid, const struct protocol_self_report *own,
     sides->peer_status = pid > 0 ? proc_status_read(pid) : NULL;
     if (!sides->peer_status)
         return pid > 0 ? -errno : -ESRCH;
-    return read_identity(pid, sides->peer_status, its, &sides->peer);
+    return read_identity(pid, sides->peer_status, peer_report, &sides->peer);
 }
 
 static void release(struct both_sides *sides)

@@ -3,7 +3,7 @@
  *   shim                                  host
  *                                  <-     greeting
  *   request, text                  ->
- *                                  <-     reply HELD, for ranks with a token (say_once in report.h)
+ *                                  <-     reply HELD, for ranks with a token (say_once_claim)
  *                                  <-     reply SEND: the task is about to be made
  *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)

@@ -28,7 +28,8 @@ static struct shared_header header(void)
     return shared_header_of(TEAM_MAGIC, sizeof(struct team_block));
 }
 
-int team_map_flags(void)
+/* The mmap flag for memory that all members write to: MAP_SHARED in a guarded task. */
+static int team_map_flags(void)
 {
     const struct space_slot *self = space_self();
     return self && self->guard_key ? MAP_SHARED : MAP_PRIVATE;

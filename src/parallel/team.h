@@ -113,9 +113,6 @@ struct onespace_parallel {
 };
 
 /* ---- team.c ---- */
-/* Returns the mmap flag for memory that all members write to: MAP_SHARED in a guarded task, else
- * MAP_PRIVATE. */
-int team_map_flags(void);
 /* Allocates a handle, and a block if `block` is NULL (then the caller is member 0). NULL: out of
  * memory. */
 struct onespace_parallel *team_new(int count, int number, struct team_block *block);

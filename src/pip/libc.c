@@ -27,16 +27,6 @@ static void free_returned(void)
     }
 }
 
-static struct record *record_of(struct state *state, int id)
-{
-    if (atomic_load(&state_root(state)->id) == id)
-        return state_root(state);
-    for (int i = 0; i < state->ntasks; i++) /* 0: the PiP id was never used */
-        if (id && atomic_load(&state->records[i].id) == id)
-            return &state->records[i];
-    return NULL;
-}
-
 static void push_returned(struct record *owner, void *block)
 {
     void *newest = atomic_load_explicit(&owner->returned, memory_order_relaxed);
@@ -54,7 +44,7 @@ void pip_free(void *memory)
         free(memory);
         return;
     }
-    struct record *record = owner >= 0 ? record_of(state_mine(), owner) : NULL;
+    struct record *record = owner >= 0 ? state_record_of(state_mine(), owner) : NULL;
     if (record && state_is_alive(record))
         push_returned(record, memory);
     else if (!record)

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/raw.h"
 #include "state.h"
 
@@ -61,43 +62,34 @@ void pip_info_fmesg(FILE *file, const char *format, ...)
     va_end(list);
 }
 
-void pip_info_mesg(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    print_message(stderr, "INFO", format, list);
-    va_end(list);
-}
-
-void pip_warn_mesg(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    print_message(stderr, "WARN", format, list);
-    va_end(list);
-}
-
-void pip_err_mesg(const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    print_message(stderr, "ERR", format, list);
-    va_end(list);
-}
+#define DEFINE_MESSAGE(name, kind)                                                                 \
+    void name(const char *format, ...)                                                             \
+    {                                                                                              \
+        va_list list;                                                                              \
+        va_start(list, format);                                                                    \
+        print_message(stderr, kind, format, list);                                                 \
+        va_end(list);                                                                              \
+    }
+DEFINE_MESSAGE(pip_info_mesg, "INFO")
+DEFINE_MESSAGE(pip_warn_mesg, "WARN")
+DEFINE_MESSAGE(pip_err_mesg, "ERR")
 
 /* ---- The functions of pip/pip_util.h ---- */
 
-void pip_print_maps(void)
+static void copy_to_stderr(int fd)
 {
     char text[4096];
-    ssize_t length;
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (maps < 0)
-        return;
-    while ((length = read(maps, text, sizeof(text))) > 0)
-        if (write(STDERR_FILENO, text, (size_t)length) < 0)
+    ssize_t size = 0;
+    while (fd >= 0 && (size = read(fd, text, sizeof(text))) > 0)
+        if (write(STDERR_FILENO, text, (size_t)size) < 0)
             break;
-    close(maps);
+    if (fd >= 0)
+        close(fd);
+}
+
+void pip_print_maps(void)
+{
+    copy_to_stderr(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 void pip_print_fd(FILE *file, int fd)
@@ -127,25 +119,16 @@ void pip_print_fds(FILE *file)
 
 void pip_check_addr(char *tag, void *address)
 {
-    char own_tag[32];
-    char *line = NULL;
+    char own_tag[32], *line = NULL;
     size_t size = 0;
+    struct proc_mapping mapping;
     int found = 0;
     FILE *maps = fopen("/proc/self/maps", "re");
-    if (!tag) {
-        snprintf(own_tag, sizeof(own_tag), "%d", (int)getpid());
-        tag = own_tag;
-    }
-    while (maps && !found && getline(&line, &size, maps) > 0) {
-        char *end;
-        uintptr_t from = strtoumax(line, &end, 16),
-                  to = *end == '-' ? strtoumax(end + 1, NULL, 16) : 0;
-        found = from <= (uintptr_t)address && (uintptr_t)address < to;
-        if (found)
-            fprintf(stderr, "%s %p: %s", tag, address, line);
-    }
-    if (!found)
-        fprintf(stderr, "%s %p: not mapped\n", tag, address);
+    snprintf(own_tag, sizeof(own_tag), "%d", (int)getpid());
+    while (maps && !found && getline(&line, &size, maps) > 0)
+        found = proc_parse_mapping(line, &mapping) && mapping.start <= (uintptr_t)address &&
+                (uintptr_t)address < mapping.end;
+    fprintf(stderr, "%s %p: %s", tag ? tag : own_tag, address, found ? line : "not mapped\n");
     free(line);
     if (maps)
         fclose(maps);
@@ -199,18 +182,6 @@ static void run(char *const argv[])
         waitpid(child, NULL, 0);
 }
 
-static void show_maps(void)
-{
-    char text[4096];
-    /* By a raw system call: the libc's open shows a task only its own mappings. */
-    int fd = (int)raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    pip_info_mesg("memory map");
-    for (ssize_t size; fd >= 0 && (size = read(fd, text, sizeof(text))) > 0;)
-        (void)!write(2, text, (size_t)size);
-    if (fd >= 0)
-        close(fd);
-}
-
 static void run_gdb(const char *path)
 {
     char pid[16];
@@ -232,8 +203,11 @@ void pip_debug_info(void)
 {
     char *pips[] = {"pips", "x", NULL};
     const char *gdb = getenv(PIP_ENV_GDB_PATH);
-    if (is_on(PIP_ENV_SHOW_MAPS))
-        show_maps();
+    if (is_on(PIP_ENV_SHOW_MAPS)) {
+        pip_info_mesg("memory map");
+        /* By a raw system call: the libc's open shows a task only its own mappings. */
+        copy_to_stderr((int)raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    }
     if (is_on(PIP_ENV_SHOW_PIPS))
         run(pips);
     if (gdb && *gdb)

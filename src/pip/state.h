@@ -54,9 +54,6 @@ struct state {
     struct record records[]; /* ntasks tasks, then the root */
 };
 
-/* The header that this version writes. */
-struct shared_header state_header(void);
-
 /* The caller's state and record, or NULL: not initialised, after pip_fin, or in a forked child. */
 struct state *state_mine(void);
 struct record *state_self(void);
@@ -66,13 +63,6 @@ static inline struct record *state_root(struct state *state)
 }
 int state_is_root(void); /* of an initialised library */
 
-/* Attaches a task to its root: 0, EPERM if no PiP root spawned the caller, or ELIBSCN. */
-int state_attach(void);
-/* Sets the root's state; NULL: after pip_fin. */
-void state_set_root(struct state *state);
-/* Detaches a task from its root (pip_fin). */
-void state_detach(void);
-
 /* Finds the record of a PiP id, or of PIP_PIPID_MYSELF or _ROOT: 0, EPERM, EINVAL or ERANGE. */
 int state_find(int pipid, struct record **record);
 /* The same if that member is alive, else ESRCH. */
@@ -80,14 +70,15 @@ int state_find_alive(int pipid, struct record **record);
 /* onespace's id of a member that may be the caller. */
 int state_id(const struct record *record);
 int state_is_alive(const struct record *record);
+/* The record of the member with that id, which may have ended; or NULL. */
+struct record *state_record_of(struct state *state, int id);
 
 extern pthread_mutex_t root_lock;
 
-/* Determines the CPUs that core numbers refer to (spawn.c). */
+/* Determines the CPUs that core numbers refer to (task.c). */
 void spawn_find_usable_cpus(void);
 /* Releases the memory of all members that the caller imported from (export.c). */
 void export_release_all(void);
-const char *mode_name(int mode);
 char mode_sign(int mode); /* the character after R or the PiP id in thread names */
 /* Installs the handlers of PIP_SHOW_MAPS, PIP_SHOW_PIPS and PIP_GDB_PATH, if one is set
  * (messages.c). */

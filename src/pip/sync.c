@@ -9,6 +9,12 @@
 
 enum { SPINS = 1000, OWNER_CHECK_MS = 100 };
 
+/* 0, EPERM: not initialised; or EINVAL: there is no object. */
+static int check(const void *object)
+{
+    return !state_self() ? EPERM : !object ? EINVAL : 0;
+}
+
 int pip_yield(int flag)
 {
     (void)flag;
@@ -22,10 +28,8 @@ int pip_yield(int flag)
 
 int pip_barrier_init(pip_barrier_t *barrp, int n)
 {
-    if (!state_self())
-        return EPERM;
-    if (!barrp || n <= 0)
-        return EINVAL;
+    if (check(barrp) != 0 || n <= 0)
+        return state_self() ? EINVAL : EPERM;
     memset(barrp, 0, sizeof(*barrp));
     barrp->count_init = n;
     barrp->count = (uint32_t)n;
@@ -34,10 +38,8 @@ int pip_barrier_init(pip_barrier_t *barrp, int n)
 
 int pip_barrier_wait(pip_barrier_t *barrp)
 {
-    if (!state_self())
-        return EPERM;
-    if (!barrp || barrp->count_init <= 0)
-        return EINVAL;
+    if (check(barrp) != 0 || barrp->count_init <= 0)
+        return state_self() ? EINVAL : EPERM;
     int sense = barrp->gsense; /* cannot flip before the caller has arrived */
     /* Each arrival releases its thread's writes. The last arrival acquires all of them and releases
      * them by storing gsense, which the waiters acquire. */
@@ -56,10 +58,8 @@ int pip_barrier_wait(pip_barrier_t *barrp)
 
 int pip_barrier_fin(pip_barrier_t *barrp)
 {
-    if (!state_self())
-        return EPERM;
-    if (!barrp || barrp->count_init <= 0)
-        return EINVAL;
+    if (check(barrp) != 0 || barrp->count_init <= 0)
+        return state_self() ? EINVAL : EPERM;
     return barrp->count != (uint32_t)barrp->count_init ? EBUSY : 0;
 }
 
@@ -81,10 +81,9 @@ static int change_word(pip_mutex_t *mutex, uint32_t from, uint32_t to)
 
 int pip_mutex_init(pip_mutex_t *mutex)
 {
-    if (!state_self())
-        return EPERM;
-    if (!mutex)
-        return EINVAL;
+    int error = check(mutex);
+    if (error)
+        return error;
     memset(mutex, 0, sizeof(*mutex));
     return 0;
 }
@@ -105,10 +104,9 @@ static int await_owner(pip_mutex_t *mutex, uint32_t seen, uint32_t me)
 
 int pip_mutex_lock(pip_mutex_t *mutex)
 {
-    if (!state_self())
-        return EPERM;
-    if (!mutex)
-        return EINVAL;
+    int error = check(mutex);
+    if (error)
+        return error;
     uint32_t me = (uint32_t)pip_gettid(), waiters = 0;
     for (struct spin spin = {0};;) {
         uint32_t seen = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
@@ -127,10 +125,9 @@ int pip_mutex_lock(pip_mutex_t *mutex)
 
 int pip_mutex_unlock(pip_mutex_t *mutex)
 {
-    if (!state_self())
-        return EPERM;
-    if (!mutex)
-        return EINVAL;
+    int error = check(mutex);
+    if (error)
+        return error;
     if ((__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & OWNER) != (uint32_t)pip_gettid())
         return EPERM;
     if (__atomic_exchange_n(&mutex->word, 0, __ATOMIC_RELEASE) & WAITERS)
@@ -140,10 +137,9 @@ int pip_mutex_unlock(pip_mutex_t *mutex)
 
 int pip_mutex_fin(pip_mutex_t *mutex)
 {
-    if (!state_self())
-        return EPERM;
-    if (!mutex)
-        return EINVAL;
+    int error = check(mutex);
+    if (error)
+        return error;
     return __atomic_load_n(&mutex->word, __ATOMIC_RELAXED) ? EBUSY : 0;
 }
 

@@ -59,33 +59,17 @@ struct call_thread *call_thread(void)
 
 /* ---- The table of donors ---- */
 
-/* Checks that the table has this version's layout. The first member to map the table writes its
- * header. */
-static int check_table_version(struct space *space)
-{
-    struct shared_header *header = &call_table()->header;
-    struct shared_header own = shared_header_of(CALL_MAGIC, sizeof(struct call_table));
-    if (shared_header_claim(header, &own))
-        return 0;
-    shared_header_report("table of donors", header, space->library, &own,
-                         "this program's libonespace");
-    return call_fail(-EPROTO, "the space's calls are of another version of onespace: install one "
-                              "version for all programs");
-}
-
 int call_table_map(struct space *space)
 {
-    /* Acquire, pairs with the release below. */
-    if (atomic_load_explicit(&space->calls, memory_order_acquire))
-        return check_table_version(space);
-    long result = raw(__NR_mmap, LAYOUT_CALLS, sizeof(struct call_table), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (raw_failed(result) && result != -EEXIST)
+    long result = shared_table_map(&space->calls, LAYOUT_CALLS, CALL_MAGIC,
+                                   sizeof(struct call_table), "table of donors", space->library);
+    if (result == -EPROTO)
+        return call_fail(-EPROTO, "the space's calls are of another version of onespace: install "
+                                  "one version for all programs");
+    if (result < 0)
         return call_fail(-ENOMEM, "the space has no memory for calls: %s: see docs/memory.md",
                          strerror((int)-result));
-    /* Release: a thread that sees the flag can read the table, which is all zero. */
-    atomic_store_explicit(&space->calls, 1, memory_order_release);
-    return check_table_version(space);
+    return 0;
 }
 
 /* ---- Is the address a function of the callee? ----

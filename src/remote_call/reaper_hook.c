@@ -94,7 +94,7 @@ static void discard_borrowed_donors(struct space *space, unsigned index)
 static void member_ended(struct space *space, struct space_slot *slot)
 {
     unsigned index = slot_index(space, slot);
-    /* Acquire, pairs with the release in call_table_map. */
+    /* Acquire, pairs with the release in shared_table_map. */
     if (!atomic_load_explicit(&space->calls, memory_order_acquire))
         return;
     struct call_member *member = &call_table()->members[index];

@@ -25,7 +25,9 @@ static int known_major(const char *version)
     return is_known ? version[0] - '0' : 0;
 }
 
-const char *openmpi_find(struct openmpi *openmpi, void *library)
+/* Finds Open MPI in the library with this dlopen handle, or in its dependencies. Returns NULL, or
+ * the reason why it cannot be used; the members found until then are set in any case. */
+static const char *find_openmpi(struct openmpi *openmpi, void *library)
 {
     memset(openmpi, 0, sizeof(*openmpi));
     openmpi->framework = dlsym(library, "opal_smsc_base_framework");
@@ -180,7 +182,7 @@ static const char *find_caller(void *address)
     void *library = dladdr(address, &info) && info.dli_fname
                         ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
                         : NULL;
-    return library ? openmpi_find(&openmpi, library) : "its caller is no library";
+    return library ? find_openmpi(&openmpi, library) : "its caller is no library";
 }
 
 static int register_parameters(void)
@@ -253,7 +255,7 @@ __attribute__((visibility("default"))) void onespace_smsc_join(void *library);
 void onespace_smsc_join(void *library)
 {
     struct openmpi found;
-    if (components[0] || openmpi_find(&found, library) || found.framework->references > 0)
+    if (components[0] || find_openmpi(&found, library) || found.framework->references > 0)
         return;
     const void *const *old = found.framework->components;
     size_t count = 0;

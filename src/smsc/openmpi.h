@@ -157,10 +157,6 @@ struct openmpi {
     void (*register_priority)(struct smsc_component *component, int priority);
 };
 
-/* Finds Open MPI in the library with this dlopen handle, or in its dependencies. Returns NULL, or
- * the reason why it cannot be used; the members found until then are set in any case. */
-const char *openmpi_find(struct openmpi *openmpi, void *library);
-
 /* ---- This component's module ---- */
 
 /* Precondition: agreement_reach has returned NULL. Holds the memory of all tasks of the node. The

@@ -1,4 +1,4 @@
-/* src/space/exports.c: see exports.h.
+/* src/space/exports.c: the names that members have exported (space/member.h).
  *
  * Open addressing with double hashing: owner and name give a first entry and a stride, and a name
  * takes the first free entry of that sequence. There are no tombstones: an entry is free as soon as
@@ -8,7 +8,7 @@
  *
  * Readers take no lock. What was read of an entry is valid if its state was LIVE before and is
  * unchanged after; each use of an entry has a number of its own in the state. Only the owner's
- * threads add and remove its names; they exclude one another by the member's lock (lock.h), which
+ * threads add and remove its names; they exclude one another by the member's lock (locks.h), which
  * dies with them. */
 #include "space/member.h"
 

@@ -25,7 +25,7 @@
 #define LAYOUT_SLOTS       2048 /* the root and 2047 tasks; the region ends at 80 TiB */
 #define LAYOUT_TRAMPOLINES UINT64_C(0x10000)
 #define LAYOUT_AREA_MAP    (1 * LAYOUT_MIB) /* bitmap of the used pages of the next two areas */
-#define LAYOUT_GUARD       (8 * LAYOUT_MIB) /* of guarded tasks: interpose/guard/record.h */
+#define LAYOUT_GUARD       (8 * LAYOUT_MIB) /* of guarded tasks: interpose/guard/guard.h */
 #define LAYOUT_FILES       (16 * LAYOUT_MIB)
 #define LAYOUT_MAPPINGS    (1 * LAYOUT_GIB)
 #define LAYOUT_BREAK       (17 * LAYOUT_GIB)

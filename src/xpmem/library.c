@@ -139,73 +139,7 @@ static long return_errno(long result)
     return -1;
 }
 
-int xpmem_version(void)
-{
-    return member() ? VERSION : (int)return_errno(device_command(DEVICE_VERSION, NULL));
-}
-
-xpmem_segid_t xpmem_make(void *address, size_t size, int permit_type, void *permit_value)
-{
-    struct space_slot *self = member();
-    if (self)
-        return return_errno(operations()->make(self, (uintptr_t)address, size, permit_type,
-                                               (uintptr_t)permit_value));
-    struct device_make make = {(uintptr_t)address, size, permit_type, (uintptr_t)permit_value, -1};
-    long result = return_errno(device_command(DEVICE_MAKE, &make));
-    return result < 0 || make.segid == 0 ? -1 : make.segid;
-}
-
-int xpmem_remove(xpmem_segid_t segid)
-{
-    struct space_slot *self = member();
-    return (int)return_errno(self ? operations()->remove(self, segid)
-                                  : device_command(DEVICE_REMOVE, &segid));
-}
-
-/* permit_value is ignored, as in the original library. */
-xpmem_apid_t xpmem_get(xpmem_segid_t segid, int flags, int permit_type, void *permit_value)
-{
-    struct space_slot *self = member();
-    (void)permit_value;
-    if (self)
-        return return_errno(operations()->get(self, segid, flags, permit_type));
-    struct device_get get = {segid, flags, permit_type, 0, -1};
-    long result = return_errno(device_command(DEVICE_GET, &get));
-    return result < 0 || get.apid == 0 ? -1 : get.apid;
-}
-
-int xpmem_release(xpmem_apid_t apid)
-{
-    struct space_slot *self = member();
-    return (int)return_errno(self ? operations()->release(self, apid)
-                                  : device_command(DEVICE_RELEASE, &apid));
-}
-
-void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at)
-{
-    struct space_slot *self = member();
-    if (self)
-        return (void *)return_errno(
-            operations()->attach(self, addr.apid, addr.offset, size, (uintptr_t)at));
-    struct device_attach attach = {addr.apid, addr.offset, size, (uintptr_t)at, -1, 0};
-    long result = return_errno(device_command(DEVICE_ATTACH, &attach));
-    return result < 0 ? (void *)-1 : (void *)(uintptr_t)attach.address;
-}
-
-int xpmem_detach(void *address)
-{
-    if (member()) /* the owner's own address: nothing to unmap */
-        return 0;
-    uint64_t at = (uintptr_t)address;
-    return (int)return_errno(device_command(DEVICE_DETACH, &at));
-}
-
-int xpmem_init(void)
-{
-    return member() ? 0 : (int)return_errno(device_open());
-}
-
-/* Performs a command of the module for a member that calls xpmem_ioctl. */
+/* Performs a command of the module for a member. */
 static long member_command(struct space_slot *self, int number, void *argument)
 {
     struct device_make *make = argument;
@@ -246,9 +180,63 @@ static long member_command(struct space_slot *self, int number, void *argument)
     return !raw_failed(result) ? 0 : result;
 }
 
-int xpmem_ioctl(int number, void *argument)
+/* Performs the command in the space or by the module. Returns its result, or -1 with errno set. */
+static inline long command(int number, void *argument)
 {
     struct space_slot *self = member();
-    return (int)return_errno(self ? member_command(self, number, argument)
-                                  : device_command(number, argument));
+    return return_errno(self ? member_command(self, number, argument)
+                             : device_command(number, argument));
+}
+
+int xpmem_ioctl(int number, void *argument)
+{
+    return (int)command(number, argument);
+}
+
+int xpmem_version(void)
+{
+    return (int)command(DEVICE_VERSION, NULL);
+}
+
+xpmem_segid_t xpmem_make(void *address, size_t size, int permit_type, void *permit_value)
+{
+    struct device_make make = {(uintptr_t)address, size, permit_type, (uintptr_t)permit_value, -1};
+    return command(DEVICE_MAKE, &make) < 0 || make.segid == 0 ? -1 : make.segid;
+}
+
+int xpmem_remove(xpmem_segid_t segid)
+{
+    return (int)command(DEVICE_REMOVE, &segid);
+}
+
+/* permit_value is ignored, as in the original library. */
+xpmem_apid_t xpmem_get(xpmem_segid_t segid, int flags, int permit_type, void *permit_value)
+{
+    struct device_get get = {segid, flags, permit_type, 0, -1};
+    (void)permit_value;
+    return command(DEVICE_GET, &get) < 0 || get.apid == 0 ? -1 : get.apid;
+}
+
+int xpmem_release(xpmem_apid_t apid)
+{
+    return (int)command(DEVICE_RELEASE, &apid);
+}
+
+void *xpmem_attach(struct xpmem_addr addr, size_t size, void *at)
+{
+    struct device_attach attach = {addr.apid, addr.offset, size, (uintptr_t)at, -1, 0};
+    long result = command(DEVICE_ATTACH, &attach);
+    return result < 0 ? (void *)-1 : (void *)(uintptr_t)attach.address;
+}
+
+/* For a member the address is the owner's own: nothing to unmap. */
+int xpmem_detach(void *address)
+{
+    uint64_t at = (uintptr_t)address;
+    return (int)command(DEVICE_DETACH, &at);
+}
+
+int xpmem_init(void)
+{
+    return member() ? 0 : (int)return_errno(device_open());
 }

@@ -67,15 +67,16 @@ def worker_dies(guests):
 
 @pytest.fixture
 def bench(job, tmp_path):
-    """Runs a benchmark with its results in a directory of the test: {name: series}, checked against the schema."""
+    """Runs a benchmark with its results in a directory of the test: {name: series}, checked against the schema. It
+    also prints its tables."""
     def run(question, *options, timeout=180):
-        result = job.run([BENCH / question / "run", "--json", "--results", tmp_path, *options],
+        result = job.run([BENCH / question / "run", "--results", tmp_path, *options],
                          env={"ONESPACE_BIN": ONESPACE}, timeout=timeout)
         assert result.code == 0, result
-        data = json.loads(result.out)
+        name, = [name for name in os.listdir(tmp_path) if name.endswith(".json")]
+        data = json.loads((tmp_path / name).read_text())
         jsonschema.validate(data, SCHEMA)
-        names = [name for name in os.listdir(tmp_path) if name.endswith(".json")]
-        assert [json.loads((tmp_path / name).read_text()) for name in names] == [data]
+        assert result.out.startswith(data["question"]) and "median (quartiles)" in result.out, result
         return {one["name"]: one for one in data["series"] + data["limits"]}
     return run
 
@@ -131,6 +132,12 @@ def test_p2p_refuses_a_job_of_one_rank(job, tmp_path):
     assert built.code == 0, built
     result = job.run(mpi.command(1, [tmp_path / "p2p", "8"]))
     assert result.code != 0 and "belong to the same MPI" in result.err, result
+
+
+def test_json_is_printed_and_written(job, tmp_path):
+    result = job.run([BENCH / "spawn/run", "--counts", "1", "--repeats", "1", "--no-plot", "--json", "--results",
+                      tmp_path], env={"ONESPACE_BIN": ONESPACE}, timeout=60)
+    assert result.code == 0 and json.loads(result.out) == json.loads((tmp_path / "spawn.json").read_text()), result
 
 
 @pytest.mark.parametrize("where", [pytest.param([], id="all"),

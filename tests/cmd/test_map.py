@@ -156,26 +156,6 @@ def test_many_tasks_are_summed_up_by_program(job, started, observed):
     assert sum(line.startswith("task ") for line in lines) == 14, lines
 
 
-@pytest.mark.parametrize("order,text", [("memory", "memory"), ("mappings", "mappings")])
-def test_sort_shows_the_tasks_with_most(job, started, guests, observed, order, text):
-    run = started("-n", "10", observed, ":", guests("observed"), "map", "32", ":", guests("regions"), count=12)
-    space = look(job, run.pid)
-    most = {task["id"]: sum(row["resident" if order == "memory" else "mappings"] for row in space["summary"]
-                            if row["task"] == task["id"]) for task in space["tasks"]}
-    largest = max(most, key=most.get)
-    lines = job.run([*MAP, "--sort", order, str(run.pid)]).out.splitlines()
-    at = lines.index(f"the 8 with the most {text}:")
-    assert lines[at + 2].startswith(f"task {largest} ") and len(lines) == at + 2 + 8, lines
-    lines = job.run([*MAP, "--tasks", "--sort", order, str(run.pid)]).out.splitlines()
-    assert next(line for line in lines if line.startswith("task ")).startswith(f"task {largest} "), lines
-
-
-def test_sort_of_all_puts_the_largest_mapping_first(job, started, observed):
-    run = started(observed, "map", "96")
-    lines = job.run([*MAP, "--all", "--sort", "memory", str(run.pid)]).out.splitlines()
-    assert lines[2].split()[3:5] == ["96M", "96M"], lines[:4]
-
-
 def picture(job, pid, path):
     result = job.run([*MAP, "--svg", str(path), str(pid)])
     assert (result.code, result.out, result.err) == (0, "", ""), str(result)

@@ -376,11 +376,3 @@ def test_full_machine_is_reported(job, started, observed, machine):
     assert "memory is short: this machine has 928M of 977M in use" in job.run([*PS, str(run.pid)], env=env).out
 
 
-# ---- Again and again ----
-
-
-def test_watch_keeps_to_the_terminal(job, started, observed):
-    run = started("-n", "60", observed, count=60)
-    command = ["timeout", "-s", "INT", "3", *PS, "--all", "--watch=0.5", str(run.pid)]
-    looks = "\n".join(in_terminal(command, 80, job.env)).split("\033[H")[1:]
-    assert looks and all(look.count("\n") == 49 for look in looks), looks  # of 50 lines

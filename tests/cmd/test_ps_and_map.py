@@ -45,14 +45,6 @@ def test_table_fits_the_terminal(job, started, observed, command):
     assert max(map(len, lines[1:])) <= 80, lines
 
 
-def test_watch_goes_on_until_the_space_has_ended(job, started, observed, command):
-    run = started(observed)
-    watch = job.start([*command, "--watch=0.1", str(run.pid)])
-    watch.wait_for(f"space of pid {run.pid}", 3)
-    run.process.stdin.close()
-    watch.finish().expect(says="has ended")
-
-
 def test_spaces_that_come_and_go_do_no_harm(job, command, churn):
     churn(f"{ONESPACE} run -n 4 true")
     for _ in range(LOOKS):

@@ -1,10 +1,10 @@
-"""tests/docs/test_clock_uses.py: no wait and no limit depends on the clock that can be set: what the sources ask that
-clock for is listed here, each with its use. tests/kernels/test_clocks.py sets the clock of a machine while jobs run."""
+"""tests/docs/test_clock_uses.py: no wait and no limit depends on a clock that can be set. Each source that reads such
+a clock is listed here, with the use. tests/kernels/test_clocks.py sets the clock of a machine while jobs run."""
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Calls that read the clock that can be set, or wait by it unless told otherwise.
+# Calls that read a clock that can be set, or wait by it by default.
 ASKS = re.compile(
     r"\b(?:CLOCK_REALTIME\w*|CLOCK_TAI|FUTEX_CLOCK_REALTIME|TFD_TIMER_CANCEL_ON_SET|gettimeofday|ftime|timespec_get|"
     r"system_clock|high_resolution_clock|utc_clock|clock_settime|pthread_\w+timed\w+|sem_timedwait|mq_timed\w+|"

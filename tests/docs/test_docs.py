@@ -18,8 +18,8 @@ MESSAGES = sorted((ROOT / "docs" / "messages").glob("*.md"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), *MESSAGES,
          *sorted((ROOT / "docs" / "measurements").glob("*.md")), *sorted((ROOT / "docs" / "symptoms").glob("*.md"))]
 SOURCES = [p for directory in ("src", "cmd") for p in sorted((ROOT / directory).rglob("*.c"))]
-NO_SPEAKERS = [ROOT / "cmd/map/svg.c",  # whose texts are parts of a picture
-               ROOT / "cmd/completion/completion.c"]  # of a script
+NO_MESSAGE_SOURCES = [ROOT / "cmd/map/svg.c",  # texts of a picture
+                      ROOT / "cmd/completion/completion.c"]  # parts of a script
 
 
 # ---- Messages ----
@@ -27,13 +27,14 @@ NO_SPEAKERS = [ROOT / "cmd/map/svg.c",  # whose texts are parts of a picture
 STATEMENT_END = re.compile(r"[;{}]")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfgGcspm%]|%#?$")
-# Statements whose text is no message: help, what a command prints on success, checks at compile time,
-# machine code, and words that are searched for in other programs' output.
+# Statements whose text is no message: help, normal output, checks at compile time, machine code, words that are
+# searched for in other programs' output, and names of launchers' options.
 NO_MESSAGE = re.compile(
     r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\b\w+_help\[\]|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"
     r"\b(?:strstr|word_after|sscanf|strncmp|strlen|fopen|popen|open|getenv)\s*\(|\bcommand_\w+\b|"
+    r"^\s*(?:\d|NAME_AND_VALUE|AMBIGUOUS|PROGRAM_FILE|COPIES_PROGRAM), *\"|"
     r"^\s*(?:\w+\s+)*(?:printf|puts|fputs|putchar)\s*\(|\bfprintf\s*\(\s*(?:out|stdout)\b", re.M)
-# What the rules above take for a message although it is none.
+# Texts that the rules above mistake for messages.
 NO_MESSAGES = {
     "thread stack": "a kind of memory, in the tables of onespace map",
     "while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &":
@@ -51,7 +52,7 @@ def without_comments(text):
 
 
 def statements(text):
-    """The text cut at ; { and } that are not inside a literal."""
+    """The parts of the text between ; { and } outside literals."""
     hidden = LITERAL.sub(lambda match: '"' + "x" * (len(match[0]) - 2) + '"', text)
     hidden = re.sub(r"'(?:[^'\\]|\\.)'|'\\..*?'", lambda match: "'" * len(match[0]), hidden)
     start = 0
@@ -70,7 +71,7 @@ def words(text):
 
 
 def message_parts(text):
-    """The fixed parts of the messages of one source: of at least two words."""
+    """The fixed parts of the messages of a source that have at least two words."""
     text = re.sub(r"(?m)^\s*#.*(?:\\\n.*)*$", "", without_comments(text))
     for statement in statements(text):
         if NO_MESSAGE.search(statement):
@@ -84,7 +85,7 @@ def message_parts(text):
 
 
 def test_extractor_finds_what_it_should():
-    """The checks below are only as good as this: literals, joining, conversions, comments."""
+    """Literals, joined literals, conversions and comments: the checks below depend on it."""
     source = r'''
 /* "not this one" */ static const char usage[] = "usage: no message";
 void f(void) { fprintf(stderr, "tool: cannot open %s: "
@@ -96,7 +97,7 @@ void f(void) { fprintf(stderr, "tool: cannot open %s: "
 def test_every_message_is_explained():
     explained = words(" ".join(page.read_text() for page in MESSAGES).replace("`", ""))
     missing = [f"{source.relative_to(ROOT)}: {part}"
-               for source in SOURCES if source not in NO_SPEAKERS for part in message_parts(source.read_text())
+               for source in SOURCES if source not in NO_MESSAGE_SOURCES for part in message_parts(source.read_text())
                if words(part.replace("`", "")) not in explained and part not in NO_MESSAGES]
     assert not missing, "not in docs/messages:\n" + "\n".join(missing)
 
@@ -128,7 +129,7 @@ def test_help_and_man_page_name_the_same_options(name):
                                check=True).stdout
     page = rendered(ROOT / "man" / f"onespace-{name}.1")
     assert long_options(help_text), "no option in the help"
-    # Every page explains --help itself, which a help text may leave out.
+    # Every page explains --help, which a help text may omit.
     assert long_options(help_text) | {"--help"} == long_options(page) | {"--help"}
 
 
@@ -160,7 +161,7 @@ def header():
 def test_every_function_has_a_man_page_and_a_line_in_the_api_table():
     functions = set(re.findall(r"\b(onespace_\w+)\s*\(", header()))
     assert len(functions) >= 18
-    # Those of the MPI layer (onespace/window.h): what it defines.
+    # Functions of onespace/window.h that the MPI layer defines.
     layer = {name for source in (ROOT / "src" / "mpi").rglob("*.c")
              for name in re.findall(r"(?m)^int (onespace_window_\w+)\(", source.read_text())}
     declared = set(re.findall(r"\b(onespace_window_\w+)\s*\(",
@@ -255,35 +256,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
     assert re.search(r"in main \(\) at .*guest\.c:3", seen.stdout)
 
 
-def layout():
-    """The numbers of src/space/layout.h as the documents write them."""
-    text = (ROOT / "src" / "space" / "layout.h").read_text()
-    gib = {name: int(value) for name, value in re.findall(r"LAYOUT_(\w+)\s+\((\d+) \* LAYOUT_GIB\)", text)}
-    start = int(re.search(r"LAYOUT_REGION\s+UINT64_C\((0x[0-9a-f]+)\)", text)[1], 16) >> 30
-    slots = int(re.search(r"LAYOUT_SLOTS\s+(\d+)", text)[1])
-    return gib, start, start + gib["RANGE"] * slots, slots
-
-
-def test_layout_is_described_as_it_is():
-    gib, start, end, slots = layout()
-    assert start % 1024 == 0 and end % 1024 == 0
-    region = [f"{start // 1024} TiB", f"{end // 1024} TiB"]
-    expected = {
-        "docs/internals/README.md": [*region, f"{slots:,} slots of {gib['RANGE']} GiB"],
-        "docs/debugging.md": region,
-        "docs/memory.md": [f"at {gib['BREAK']} GiB of its range, with {gib['STACK'] - gib['BREAK']} GiB of room"],
-        "docs/pictures/layout.svg": [*region, f"{slots:,} ranges of {gib['RANGE']} GiB",
-                                     *[f">{gib[name]} GiB<" for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")]],
-        "README.md": [f"Each reserves {gib['RANGE']} GiB of address space"],
-    }
-    for name, texts in expected.items():
-        content = words((ROOT / name).read_text())
-        for text in texts:
-            assert text in content, f"{name} lacks '{text}'"
-
-
 def test_table_of_patch_sites_knows_every_interposed_call():
-    """Otherwise the table is of an older build: scripts/fetch-libcs, then patch-oracle --markdown writes it anew."""
+    """If it fails, the table is of an older build: run scripts/fetch-libcs, then patch-oracle --markdown."""
     page = (ROOT / "docs/internals/patch-sites.md").read_text()
     interposed = set(re.findall(r"\bCALL\((\w+), IN_(?!NONE)", (ROOT / "src/interpose/calls.h").read_text()))
     table = page[page.index("| file | found |"):]
@@ -293,11 +267,3 @@ def test_table_of_patch_sites_knows_every_interposed_call():
     assert {"mmap", "seccomp"} <= interposed and len(rows) > 10
     assert found | set(re.findall(r"`(\w+)`", absent)) == interposed
     assert not found & set(re.findall(r"`(\w+)`", absent))
-
-
-def test_heap_settings_are_described_as_they_are():
-    agent = (ROOT / "src" / "agent" / "agent.c").read_text()
-    document = (ROOT / "docs" / "memory.md").read_text()
-    for option, constant in (("M_TOP_PAD", "PAD"), ("M_TRIM_THRESHOLD", "TRIM"), ("M_MMAP_THRESHOLD", "MMAP")):
-        mib = re.search(rf"HEAP_{constant} = (\d+) << 20", agent)[1]
-        assert f"| `{option}` | {mib} MiB |" in document

@@ -1,4 +1,4 @@
-"""tests/docs/test_examples.py: every example compiles with the command in its own head and does what it says."""
+"""tests/docs/test_examples.py: every example compiles with the command in its first comment and works as described."""
 import contextlib
 import operator
 import os
@@ -34,13 +34,13 @@ def write_pkg_config():
     text = re.sub(r"(?m)^includedir=.*$", f"includedir={ROOT / 'include'}", text)
     directory = BUILD / "pkgconfig-for-examples"
     directory.mkdir(exist_ok=True)
-    whole = directory / f"onespace.pc.{os.getpid()}"  # other workers may be reading the one before
+    whole = directory / f"onespace.pc.{os.getpid()}"  # other workers may be reading the previous file
     whole.write_text(text)
     whole.replace(directory / "onespace.pc")
 
 
 def compile_command(source):
-    """The line of the head comment that begins with a compiler."""
+    """The line of the first comment that begins with a compiler."""
     for line in source.read_text().splitlines():
         match = re.match(r" \*\s+((?:cc|c\+\+|mpicc|mpicxx) .*)$", line)
         if match:
@@ -66,7 +66,7 @@ def build(name, directory, compiler=None):
 
 
 def said_by(directory, name, *arguments):
-    """What the example prints, which must end well."""
+    """Runs the example, which must succeed. Returns its output."""
     result = run([build(name, directory), *arguments], directory)
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -172,7 +172,7 @@ def test_mpi_pointers_are_followed(tmp_path, mpi):
 
 
 def test_mpi_pointers_need_the_space(tmp_path):
-    """The same program as plain processes fails: what the test above shows is due to the space."""
+    """The same program fails as plain processes, so the test above shows an effect of the space."""
     if not shutil.which("mpicc.mpich") or not shutil.which("mpiexec.mpich"):
         pytest.skip("mpich is not installed")
     program = build("mpi_pointers", tmp_path, "mpicc.mpich")
@@ -205,7 +205,7 @@ def program_of(page):
 
 
 class Keeping:
-    """A program that keeps a value for each rank in one file, of two ranks."""
+    """A program of two ranks that keeps a value for each rank in one file."""
 
     def __init__(self, mpi, source, directory):
         options = ["--oversubscribe", "--allow-run-as-root"] if mpi == "openmpi" else []
@@ -228,7 +228,7 @@ class Keeping:
         return [*self.launch, *front, self.program, self.file, str(steps)]
 
     def state(self):
-        """What each rank has kept, as a list of which each entry changes while the job runs."""
+        """The value that each rank has kept; each changes while the job runs."""
         if self.name == "count":
             there = self.file.exists() and self.file.stat().st_size == 16
             return list(struct.unpack("qq", self.file.read_bytes())) if there else [0, 0]
@@ -237,7 +237,7 @@ class Keeping:
         return [slot.stat().st_mtime_ns if slot.exists() else 0 for slot in slots]
 
     def ranks(self):
-        """The processes that have the file open. Descriptors and processes may go meanwhile."""
+        """The processes that have the file open. Descriptors and processes may disappear meanwhile."""
         found = set()
         for pid in filter(str.isdigit, os.listdir("/proc")):
             with contextlib.suppress(OSError):
@@ -305,7 +305,7 @@ SOLVERS = [pytest.param(mpi, marks=[pytest.mark.xdist_group(f"solver-{mpi}"), py
 
 @pytest.fixture(params=SOLVERS, scope="module")
 def solver(request, tmp_path_factory):
-    """Gives the command line that solves on N ranks, as processes or, with words to put before it, as tasks."""
+    """Returns the command line that solves on N ranks, as processes, or as tasks with words before it."""
     mpi = request.param
     if not shutil.which(f"mpicxx.{mpi}") or not shutil.which(f"mpiexec.{mpi}"):
         pytest.skip(f"{mpi} is not installed")
@@ -325,11 +325,11 @@ def test_conjugate_gradient_of_processes(tmp_path, solver):
 
 
 def test_conjugate_gradient_of_tasks(tmp_path, solver):
-    check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "(direct|buffers)")  # what is faster
+    check_solution(run(solver(3, COMMAND, "run"), tmp_path), 3, "(direct|buffers)")  # whichever is faster
 
 
 @pytest.mark.parametrize("solver", SOLVERS[:1], indirect=True)
 def test_conjugate_gradient_on_two_nodes(tmp_path, monkeypatch, solver):
-    """MPICH can take odd and even ranks for those of two nodes."""
+    """MPICH can treat odd and even ranks as ranks of two nodes."""
     monkeypatch.setenv("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")
     check_solution(run(solver(5), tmp_path), 5, "buffers")

@@ -1,4 +1,4 @@
-"""tests/docs/test_first_steps.py: what a newcomer types first works as it stands, and every page can be found."""
+"""tests/docs/test_first_steps.py: the commands that a newcomer types first work, and every page can be found."""
 import glob
 import os
 import re
@@ -15,7 +15,7 @@ COPIED = re.compile(r"all 2 tasks together: copies in user space: [24], 2\.097 M
 
 
 def block(page, which, language="sh"):
-    """The first block of code that has a text in it."""
+    """The first block of code that contains the text."""
     blocks = re.findall(rf"(?s)```{language}\n(.*?)```", (ROOT / page).read_text())
     return next(code for code in blocks if which in code)
 
@@ -28,7 +28,7 @@ def newcomer(request, tmp_path):
     tools, place = tmp_path / "tools", tmp_path / "place"
     for directory in (tools, place):
         directory.mkdir()
-    for tool in ("mpicc", "mpiexec"):  # no links: MPICH's launcher looks beside the name by which it was called
+    for tool in ("mpicc", "mpiexec"):  # no links: MPICH's launcher searches the directory of its own name
         (tools / tool).write_text(f'#!/bin/sh\nexec {shutil.which(f"{tool}.{request.param}")} "$@"\n')
         (tools / tool).chmod(0o755)
     env = {**os.environ, "PATH": f"{BUILD / 'bin'}:{tools}:{os.environ['PATH']}", "XDG_RUNTIME_DIR": str(tmp_path),
@@ -54,7 +54,7 @@ def test_first_job_by_hand(newcomer):
 
 @pytest.mark.parametrize("newcomer", ["openmpi"], indirect=True)
 def test_first_job_with_mpi4py(newcomer):
-    """As in an environment where pip has installed it."""
+    """In an environment where pip has installed mpi4py."""
     environment = ROOT / ".venv/mpi4py"
     if not environment.exists() or not glob.glob("/usr/lib/*/libpython3.*.so.1.0"):
         pytest.skip("no mpi4py in .venv/mpi4py, or no libpython3 (scripts/setup test)")
@@ -89,7 +89,7 @@ def links_of(page):
 
 
 def test_every_page_is_reached_by_links():
-    """From the README, through indexes alone: README.md files."""
+    """From README.md, through README.md files only."""
     indexes, reached = [ROOT / "README.md"], set()
     while indexes:
         for place in links_of(indexes.pop()):
@@ -110,7 +110,7 @@ def test_every_variable_that_is_read_is_explained():
     assert not {name for name in read if f"`{name}`" not in explained}
 
 
-# What each page of symptoms is found by, and the word that fixes it.
+# Texts by which each page of symptoms is found, and the setting that fixes the problem.
 SYMPTOMS = {"cma-not-permitted": ["Read -1, expected 65536, errno = 1", "process_vm_readv"],
             "dev-shm": ["Bus error", "/dev/shm"], "xpmem-module": ["xpmem segment id", "Module xpmem not found"],
             "pmix-error": ["PMIX ERROR", "PMIX_MCA_gds=hash"],

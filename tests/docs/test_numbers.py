@@ -1,5 +1,5 @@
-"""tests/docs/test_numbers.py: each number in docs/internals and CONTRIBUTING that repeats a constant of the code has
-its value; every other number is listed as a fact of something else."""
+"""tests/docs/test_numbers.py: numbers in the documentation that repeat a constant of the code have its value. In
+docs/internals and CONTRIBUTING every other number is listed as a fact of something else."""
 import re
 from pathlib import Path
 
@@ -10,7 +10,8 @@ INTERNALS = ROOT / "docs/internals"
 KIB, MIB, GIB, TIB, MS, SECOND = 1 << 10, 1 << 20, 1 << 30, 1 << 40, 10**6, 10**9
 LAYOUT, ENGINE, INTERVALS = "src/space/layout.h", "include/onespace/sync/engine.hpp", "src/space/intervals.h"
 TRAMPOLINE, SITES = "src/arch/x86_64/trampoline.h", "src/space/interposition.h"
-REJECT, BRANCHES = "src/arch/x86_64/code/reject_unsafe.c", "src/arch/aarch64/code/instructions.h"
+AGENT, REJECT, BRANCHES = ("src/agent/agent.c", "src/arch/x86_64/code/reject_unsafe.c",
+                           "src/arch/aarch64/code/instructions.h")
 WAIT, CONTRIBUTING = "include/onespace/sync/wait.hpp", "../../CONTRIBUTING.md"
 
 # The page and its text, in which {} is the number; the file, the constant, and the unit of the number in units of the
@@ -68,6 +69,17 @@ CONSTANTS = [
     ("patch-sites.md", "from all {} at once", "src/arch/x86_64/code/decode.h", "ARCH_INSTRUCTION_BYTES", 1),
     ("patch-sites.md", "run-up of {} bytes", REJECT, "RUN_UP", 1),
     ("registry.md", "exits with {};", "src/launch/shim.c", r"shared_header_report\([^;]*;\s*return -(\d+);", 1),
+    *[("../pictures/layout.svg", ">{} GiB<", LAYOUT, f"LAYOUT_{name}", GIB)
+      for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")],
+    *[(page, "{} TiB", LAYOUT, constant, TIB) for page in ("../pictures/layout.svg", "../debugging.md")
+      for constant in ("LAYOUT_REGION", "LAYOUT_REGION + LAYOUT_SLOTS * LAYOUT_RANGE")],
+    ("../pictures/layout.svg", "{} ranges of", LAYOUT, "LAYOUT_SLOTS", 1),
+    ("../memory.md", "at {} GiB of its range", LAYOUT, "LAYOUT_BREAK", GIB),
+    ("../memory.md", "with {} GiB of room", LAYOUT, "LAYOUT_STACK - LAYOUT_BREAK", GIB),
+    ("../../README.md", "reserves {} GiB of address space", LAYOUT, "LAYOUT_RANGE", GIB),
+    ("../memory.md", "| `M_TOP_PAD` | {} MiB |", AGENT, "HEAP_PAD", MIB),
+    ("../memory.md", "| `M_TRIM_THRESHOLD` | {} MiB |", AGENT, "HEAP_TRIM", MIB),
+    ("../memory.md", "| `M_MMAP_THRESHOLD` | {} MiB |", AGENT, "HEAP_MMAP", MIB),
     (CONTRIBUTING, "has {} trampolines", TRAMPOLINE, "ARCH_PATCHED_SYSCALLS_MAX", 1),
     (CONTRIBUTING, "keeps {} patch sites", SITES, "SPACE_FILE_PATCH_SITES", 1),
 ]

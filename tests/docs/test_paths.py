@@ -140,3 +140,22 @@ def test_the_page_of_interposed_calls_is_current():
     result = subprocess.run([sys.executable, ROOT / "scripts/interposed-calls", "--check"], capture_output=True,
                             text=True, timeout=30, check=False)
     assert result.returncode == 0, result.stderr
+
+
+# Headers and sources of other projects that comments name.
+FOREIGN = {"PluginEngineInterface.h", "binfmt_script.c", "link.h", "lustre_user.h", "malloc.h", "mpi.h", "mpif.h",
+           "unwind.h", "xpmem_internal.h"}
+
+
+def test_comments_name_files_that_exist():
+    sources = [file for directory in ("src", "cmd", "include", "plugins") for file in (ROOT / directory).rglob("*")
+               if file.suffix in (".c", ".h", ".S", ".cpp", ".hpp")]
+    known = {str(file.relative_to(ROOT)).replace("arch/x86_64", "arch") for directory in ("examples", "python", "tests")
+             for file in (ROOT / directory).rglob("*")}
+    known |= {str(file.relative_to(ROOT)).replace("arch/x86_64", "arch") for file in sources}
+    ends = {"/".join(path.split("/")[-count:]) for path in known for count in range(1, 8)}
+    stale = [f"{source.relative_to(ROOT)}: {name}" for source in sources
+             for comment in re.findall(r"(?s)/\*.*?\*/|//[^\n]*", source.read_text())
+             for name in re.findall(r"(?<![\w<./-])(?:\w+/)*\w+\.(?:c|h|S|cpp|hpp|py)\b", comment)
+             if name.replace("arch/x86_64", "arch") not in ends and name.split("/")[-1] not in FOREIGN]
+    assert not stale, "\n".join(stale)

@@ -1,5 +1,5 @@
-"""tests/docs/test_website.py: the documentation as web pages (scripts/website): strictly built, with links that lead
-somewhere, every public declaration, and nothing that runs out of a telephone's screen."""
+"""tests/docs/test_website.py: the documentation as web pages (scripts/website): a strict build, no dead links, every
+public declaration, and no page wider than a telephone's screen."""
 import html.parser
 import json
 import re
@@ -21,7 +21,7 @@ LOOKED_AT = ["index.html", "launchers.html", "messages/doctor.html", "measuremen
 
 
 class Page(html.parser.HTMLParser):
-    """What a page loads, where its links lead, and what links can lead to."""
+    """The URLs that a page loads, its links, and its anchors."""
 
     def __init__(self, path):
         super().__init__()
@@ -39,7 +39,7 @@ class Page(html.parser.HTMLParser):
 
 @pytest.fixture(scope="module")
 def website(tmp_path_factory):
-    """{path: Page}, and the directory, of a website that was just built."""
+    """Builds the website. Returns the directory and {path: Page}."""
     for needed in (ROOT / ".venv/website/bin/python", "doxygen", "mandoc"):
         if not shutil.which(needed):
             pytest.skip(f"{Path(needed).name} is not installed (scripts/setup website)")
@@ -90,7 +90,7 @@ def test_website_has_every_public_declaration(website):
 
 
 def test_website_keeps_the_words_of_comments(website):
-    """Text, indented parts and the comment behind a member: that of a function, of a header, of a structure."""
+    """Text, indented parts and comments behind members, of a function, a header and a structure."""
     _, pages = website
     shown = {name: re.sub(r"<[^>]*>", "", pages[Path(f"reference/{name}.html")].text) for name in
              ("onespace-h", "onespace-insitu-h", "onespace-sync-team-hpp")}

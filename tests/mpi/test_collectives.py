@@ -44,6 +44,20 @@ def test_results_of_each_algorithm_are_right(job, guests, stock_mpi, source, whi
         assert result.code == 0 and sorted(result.lines) == right(ranks), str(result)
 
 
+@pytest.mark.parametrize("sizes", [(2, 1), (2, 2, 1), (1, 1, 1, 2), (1, 2, 2, 1, 1), (2, 2, 2, 1, 1, 1)])
+@pytest.mark.parametrize("source, which", [("moves", ""), ("functions", "dense"), ("functions", "alike"),
+                                           ("pairs", "")])
+def test_results_of_ranks_in_several_spaces_are_right(job, guests, stock_mpi, source, which, sizes):
+    """As on several nodes; the MPI library carries the messages of their leaders, here through shared memory. Numbers
+    of spaces that are a power of two, and others."""
+    program, words = guests.mpi(stock_mpi, f"mpi_collectives_{source}"), []
+    for i, size in enumerate(sizes):
+        words += [":", "-n", str(size)] if i else []
+        words += [*ON, "--space", f"{job.token}-{i}", program, "60", SEEDS[0], which]
+    result = job.run(stock_mpi.command(sizes[0], words), timeout=TIME, env=stock_mpi.env)
+    assert result.code == 0 and sorted(result.lines) == right(sum(sizes)), str(result)
+
+
 def counted(result):
     found = re.search(r"all \d+ tasks together: .*; MPI collectives: (\d+);", result.err)
     return int(found[1]) if found else None

@@ -110,8 +110,8 @@ TEST_F(reclaim, after_tasks_that_seal_their_memory)
     run_many({program("mappings"), "sealed"}, 3000);
 }
 
-// Memory that was sealed by a call that is not interposed stays; all other memory goes, and later
-// tasks run.
+// Memory that was sealed by a call that was not interposed stays. All else goes, and later tasks
+// run.
 TEST_F(reclaim, leaves_sealed_memory_alone)
 {
     Footprint before = warmed_up({"true"});
@@ -175,7 +175,7 @@ TEST_F(reclaim, before_the_status_is_collected)
 
 TEST_F(reclaim, of_a_mapping_outside_ends_its_ownership)
 {
-    // The task has ended, its status is not collected, and its address is free.
+    // The task has ended and is not collected. Any member may map at its address now.
     Task task({program("memory"), "outside"});
     EXPECT_EQ(task.line(), "mapped");
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));

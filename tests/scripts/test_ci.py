@@ -1,4 +1,4 @@
-"""tests/scripts/test_ci.py: .ci/run says which parts ran, and each part has its turn. The parts themselves stand in."""
+"""tests/scripts/test_ci.py: .ci/run reports which parts ran, and each part has its turn. Stubs replace the parts."""
 import os
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ exit ${TEST_STATUS:-0}
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs a copy of .ci/run, whose commands do nothing but those of MAKE, with that turn and so many seconds gone."""
+    """Runs a copy of .ci/run with stubs as commands: which turn it is, and how many seconds have passed."""
     tools = tmp_path / "tools"
     for directory in (".ci", "scripts", "tests/consumer", "tools"):
         (tmp_path / directory).mkdir(parents=True)

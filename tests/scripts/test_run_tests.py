@@ -10,7 +10,7 @@ import pytest
 
 from jobs import ROOT
 
-# Fails until it has run before.
+# Fails the first time it runs.
 FLAKY = """
 def test_%s():
     import pathlib
@@ -32,7 +32,7 @@ SKIPS = """
 
 
 class Tree:
-    """A project with nothing but scripts/run-tests, tests and a table of skips."""
+    """A project that has only scripts/run-tests, tests and a table of skips."""
 
     def __init__(self, path):
         self.path = path
@@ -123,7 +123,7 @@ def test_no_tests_at_all_are_a_failure(tree):
 
 
 def sample(literal):
-    """A message as it could be printed: what the program puts into it is replaced by a letter."""
+    """A possible output of the message: a letter replaces each inserted value."""
     literal = re.sub(r'" << .*? << "', "X", literal)
     return re.sub(r"\{[^}]*\}", "X", re.sub(r'" <<.*', 'X"', literal).rsplit('"', 1)[0])
 

@@ -89,19 +89,19 @@ template <member Member> class engine
                 bool commutes, int root)
     {
         // To all ranks the result is a second message, which has room only if the first is short.
-        bool climbs =
+        bool can_use_tree =
             commutes && how_ != algorithm::flat &&
             bytes <= (root == all_ranks ? slots<Member>::medium_room : slots<Member>::long_room);
-        if (!is_small(bytes) && !climbs) {
+        if (!is_small(bytes) && !can_use_tree) {
             contiguous<Combine> blocks(combine, sum_, element);
             return large_reduce(in, out, bytes, element, blocks, root);
         }
         bool gets = root == all_ranks || root == member_.rank();
         // By doubling each rank sends several messages, which must fit slots.
-        bool doubles = root == all_ranks && how_ == algorithm::doubling && is_small(bytes);
-        bool by_tree = climbs && !doubles;
+        bool uses_doubling = root == all_ranks && how_ == algorithm::doubling && is_small(bytes);
+        bool uses_tree = can_use_tree && !uses_doubling;
         slots_.begin();
-        if (by_tree)
+        if (uses_tree)
             reduce_up(in, out, bytes, combine, root == all_ranks ? 0 : root);
         else if (root == all_ranks && how_ != algorithm::flat)
             reduce_doubling(in, out, bytes, combine);
@@ -109,7 +109,7 @@ template <member Member> class engine
             reduce_flat(in, out, bytes, combine);
         else
             slots_.write(flat_channel, in, bytes);
-        if (by_tree && root == all_ranks)
+        if (uses_tree && root == all_ranks)
             broadcast_down(out, bytes, 0, slots<Member>::in_longest);
         slots_.end(gets);
     }

@@ -21,8 +21,9 @@
 // W sends stay unchanged from published = k until every reader has consumed >= k; `end` returns
 // only then. The same holds for the vector's address, which travels in the line of `published`.
 //
-// Whether two buffers, a ring, two buffers filled by non-temporal stores (stream.hpp) or no buffer
-// is fastest depends on the caches that the ranks share, so a plan measures them when it is made.
+// Whether two buffers, a ring, two buffers filled by non-temporal stores (ghost_points.hpp) or no
+// buffer is fastest depends on the caches that the ranks share, so a plan measures them when it is
+// made.
 //
 // Deadlock-free: the slowest rank waits only for data that was published without waiting for it.
 #ifndef ONESPACE_SYNC_GHOST_HPP

@@ -29,7 +29,7 @@ struct communicator {
     struct nodes *nodes;   /* if they are in several. Both NULL: the MPI library runs all calls */
     struct group *group;   /* if there is an engine */
     MPI_Comm comm;
-    void *memory;                /* of all ranks' engines, in rank 0's memory (group/shared.h) */
+    void *memory;                /* of all ranks' engines, in rank 0's memory (group/group.h) */
     struct pack_bufs *pack_bufs; /* NULL until a call needs them */
     _Atomic uint64_t *counter;   /* of the task's operations on all communicators */
     int calls_until_decision;    /* calls that are no reductions; 0: the decision is taken */

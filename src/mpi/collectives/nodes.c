@@ -1,5 +1,5 @@
 /* src/mpi/collectives/nodes.c: see nodes.h. Which rank is on which node, the agreement that begins
- * a call, and MPI_Barrier and MPI_Bcast over several nodes. */
+ * a call, and MPI_Barrier over several nodes. */
 #include "mpi/collectives/nodes.h"
 
 #include <stdlib.h>
@@ -69,6 +69,8 @@ static int all_have(MPI_Comm comm, int have, int *error)
     return *error == MPI_SUCCESS && all;
 }
 
+enum { BUFFER_BYTES = NODES_HEAD_BYTES + NODES_GATHER_MAX_BYTES };
+
 static struct nodes *allocate(const struct group *group, int is_leader)
 {
     size_t ranks = (size_t)group->ranks;
@@ -78,11 +80,11 @@ static struct nodes *allocate(const struct group *group, int is_leader)
     nodes->rank = group->rank;
     nodes->ranks = group->ranks;
     nodes->node_comm = nodes->leader_comm = MPI_COMM_NULL;
-    nodes->merge_op = MPI_OP_NULL;
-    nodes->record_types[0] = nodes->record_types[1] = MPI_DATATYPE_NULL;
     nodes->node_starts = calloc(5 * (ranks + 1), sizeof(int));
-    nodes->buffers[0] = is_leader ? malloc(2 * (size_t)NODES_GATHER_MAX_BYTES) : NULL;
-    if (!nodes->node_starts || (is_leader && !nodes->buffers[0])) {
+    char *buffers = is_leader ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
+    for (int i = 0; buffers && i < 2; i++)
+        nodes->buffers[i] = buffers + i * BUFFER_BYTES + NODES_HEAD_BYTES;
+    if (!nodes->node_starts || (is_leader && !buffers)) {
         nodes_free(nodes);
         return NULL;
     }
@@ -90,35 +92,7 @@ static struct nodes *allocate(const struct group *group, int is_leader)
     nodes->block_starts = nodes->node_order + ranks + 1;
     nodes->counts = nodes->block_starts + ranks + 1;
     nodes->displs = nodes->counts + ranks + 1;
-    nodes->buffers[1] = is_leader ? nodes->buffers[0] + NODES_GATHER_MAX_BYTES : NULL;
     return nodes;
-}
-
-static void merge_of_leaders(void *in, void *inout, int *count, MPI_Datatype *datatype);
-
-/* The operation and the types of an agreement. */
-static int create_merge_op(struct nodes *nodes)
-{
-    static const int sizes[] = {NODES_SHORT_BYTES, NODES_LONG_BYTES};
-    int result = MPI_SUCCESS;
-    if (!nodes_is_leader(nodes))
-        return result;
-    result = pmpi()->Op_create(merge_of_leaders, 0, &nodes->merge_op);
-    for (int i = 0; result == MPI_SUCCESS && i < 2; i++) {
-        result = pmpi()->Type_contiguous(sizes[i], MPI_BYTE, &nodes->record_types[i]);
-        if (result == MPI_SUCCESS)
-            result = pmpi()->Type_commit(&nodes->record_types[i]);
-    }
-    return result;
-}
-
-static void free_merge_op(struct nodes *nodes)
-{
-    if (nodes->merge_op != MPI_OP_NULL)
-        pmpi()->Op_free(&nodes->merge_op);
-    for (int i = 0; i < 2; i++)
-        if (nodes->record_types[i] != MPI_DATATYPE_NULL)
-            pmpi()->Type_free(&nodes->record_types[i]);
 }
 
 /* 1: there are several nodes, at least one with several ranks, and each of those has an engine. */
@@ -133,8 +107,6 @@ static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first_ranks, in
     const struct communicator *within =
         *error == MPI_SUCCESS ? communicator_get(nodes->node_comm, 1, error) : NULL;
     nodes->engine = within ? within->engine : NULL;
-    if (*error == MPI_SUCCESS)
-        *error = create_merge_op(nodes);
     return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || nodes->engine, error);
 }
 
@@ -163,28 +135,31 @@ void nodes_free(struct nodes *nodes)
 {
     if (!nodes)
         return;
-    if (!is_finalizing || !pmpi_is_open_mpi()) /* MPICH complains about types that are left */
-        free_merge_op(nodes);
     if (!is_finalizing && nodes->node_comm != MPI_COMM_NULL)
         pmpi()->Comm_free(&nodes->node_comm);
     if (!is_finalizing && nodes->leader_comm != MPI_COMM_NULL)
         pmpi()->Comm_free(&nodes->leader_comm);
     free(nodes->node_starts);
-    free(nodes->buffers[0]);
+    if (nodes->buffers[0])
+        free(nodes->buffers[0] - NODES_HEAD_BYTES);
     free(nodes);
 }
 
 /* ---- The agreement ----
  *
  * A rank whose arguments are wrong may know neither the size of the data nor the root, so it cannot
- * tell what the other ranks do. The records' size depends on no argument. The ranks of a node
- * reduce theirs to the leader, the leaders reduce those of the nodes, and each leader broadcasts
- * the result. Small data travels in the records, so that such a call takes no further step. */
+ * tell what the other ranks do. So nothing that all ranks do depends on arguments: the ranks of a
+ * node reduce records of a fixed size to the leader, the leaders exchange messages whose receivers
+ * take any size, and each leader broadcasts the result. Small data travels in the records. For
+ * other data the leader first tells the ranks of its node to load it (NODES_LOAD); it then follows
+ * the head of the record in the leaders' messages, so that leaders still meet only once. */
 
 struct agreement_ctx {
-    const struct nodes_merge *merge;
-    int rank, has_error;
-    size_t size; /* of the records */
+    struct coll_call *call;
+    const struct nodes_operation *operation;
+    struct nodes_record *record;
+    size_t record_bytes;
+    int data_node; /* that gets the payload; or COLL_ALL_RANKS */
 };
 
 static void set_error_record(struct nodes_record *record, int rank)
@@ -196,29 +171,15 @@ static void set_error_record(struct nodes_record *record, int rank)
 static void merge_records(const struct agreement_ctx *ctx, const struct nodes_record *lower,
                           struct nodes_record *higher)
 {
-    if (ctx->has_error) /* this rank cannot combine data, and the result is an error anyway */
-        set_error_record(higher, ctx->rank);
+    if (ctx->call->error != MPI_SUCCESS) /* this rank cannot combine data; it is an error anyway */
+        set_error_record(higher, ctx->call->rank);
     else if (lower->decision >= NODES_LAYER && higher->decision >= NODES_LAYER) {
         uint16_t least = lower->decision < higher->decision ? lower->decision : higher->decision;
-        ctx->merge->combine(ctx->merge->context, lower, higher);
+        ctx->operation->merge(ctx->operation->context, lower, higher);
         if (higher->decision > least)
             higher->decision = least;
     } else if (lower->decision <= higher->decision)
-        memcpy(higher, lower, ctx->size);
-}
-
-/* An MPI_User_function has no context parameter. A blocking call of the library runs it on the
- * calling thread only. */
-static _Thread_local const struct agreement_ctx *current_agreement;
-
-static void merge_of_leaders(void *in, void *inout, int *count, MPI_Datatype *datatype)
-{
-    (void)datatype;
-    for (int i = 0; i < *count; i++) {
-        size_t at = (size_t)i * current_agreement->size;
-        merge_records(current_agreement, (const void *)((char *)in + at),
-                      (void *)((char *)inout + at));
-    }
+        memcpy(higher, lower, NODES_HEAD_BYTES);
 }
 
 /* engine_operation.combine */
@@ -232,49 +193,276 @@ static void merge_within_node(void *context, void *into, const void *from, size_
     memcpy(into, &higher, bytes);
 }
 
+/* ---- The leaders' messages ----
+ *
+ * Recursive doubling in node order: in each step a leader combines its own data with that of the
+ * nodes just below or just above. If the number of nodes is no power of two, the first ones form
+ * pairs whose odd member takes part for both, under the number of the pair. Data for one node goes
+ * only to leaders from which that node gets it in a later step. */
+
+struct leader_message {
+    struct nodes_record *record; /* head, then data as in a record or the payload */
+    size_t payload_bytes;        /* with NODES_LAYER */
+};
+
+struct leader_order {
+    int pairs, participants; /* the latter a power of two */
+};
+
+static int participant_of(const struct leader_order *order, int node)
+{
+    return node < 2 * order->pairs ? node / 2 : node - order->pairs;
+}
+
+static int node_of_participant(const struct leader_order *order, int participant)
+{
+    return participant < order->pairs ? 2 * participant + 1 : participant + order->pairs;
+}
+
+static size_t message_bytes(const struct agreement_ctx *ctx, const struct leader_message *message,
+                            int with_payload)
+{
+    int decision = message->record->decision;
+    if (decision == NODES_INLINE)
+        return ctx->record_bytes;
+    return NODES_HEAD_BYTES +
+           (decision == NODES_LAYER && with_payload ? message->payload_bytes : 0);
+}
+
+/* Sets the size of the payload of a message that has been received. */
+static int accept_message(struct leader_message *message, MPI_Status *status)
+{
+    int bytes = 0, result = pmpi()->Get_count(status, MPI_BYTE, &bytes);
+    if (result == MPI_SUCCESS && bytes < NODES_HEAD_BYTES)
+        result = MPI_ERR_OTHER;
+    message->payload_bytes = result == MPI_SUCCESS && message->record->decision == NODES_LAYER
+                                 ? (size_t)bytes - NODES_HEAD_BYTES
+                                 : 0;
+    return result;
+}
+
+/* Leaves the combined message in `own`, and free memory in `other`. After an error in this rank the
+ * message says so, and the leaders continue. */
+static void combine_messages(const struct agreement_ctx *ctx, struct leader_message *own,
+                             struct leader_message *other, int other_is_lower)
+{
+    const struct nodes_payload *payload = ctx->operation->payload;
+    struct leader_message *lower = other_is_lower ? other : own,
+                          *higher = other_is_lower ? own : other, last;
+    struct engine_part low = {lower->record->data, lower->payload_bytes, NULL},
+                       high = {higher->record->data, higher->payload_bytes, NULL};
+    int result = MPI_SUCCESS;
+    merge_records(ctx, lower->record, higher->record);
+    if (higher->record->decision == NODES_LAYER && payload && payload->combine && low.bytes &&
+        high.bytes)
+        result = payload->combine(ctx->operation->context, &low, &high);
+    if (result != MPI_SUCCESS) {
+        coll_set_error(ctx->call, result);
+        set_error_record(higher->record, ctx->call->rank);
+    }
+    lower->payload_bytes = low.bytes;
+    higher->payload_bytes = high.bytes;
+    if (low.bytes) {
+        memcpy(lower->record, higher->record, NODES_HEAD_BYTES);
+        higher = lower;
+    }
+    if (higher != own) {
+        last = *own;
+        *own = *other;
+        *other = last;
+    }
+}
+
+static int gets_data(const struct agreement_ctx *ctx, int node)
+{
+    return ctx->data_node == COLL_ALL_RANKS || ctx->data_node == node;
+}
+
+/* Whether the participant gets the payload in the step of this bit, to have it or to pass it on. */
+static int passes_data(const struct agreement_ctx *ctx, const struct leader_order *order,
+                       int participant, int bit)
+{
+    return ctx->data_node == COLL_ALL_RANKS ||
+           ((participant ^ participant_of(order, ctx->data_node)) & (2 * bit - 1)) == 0;
+}
+
+static int exchange_with(const struct agreement_ctx *ctx, const struct leader_order *order, int bit,
+                         struct leader_message *own, struct leader_message *other)
+{
+    const struct nodes *nodes = ctx->call->communicator->nodes;
+    int participant = participant_of(order, nodes_own(nodes)) ^ bit;
+    int partner = node_of_participant(order, participant);
+    size_t bytes = message_bytes(ctx, own, passes_data(ctx, order, participant, bit));
+    MPI_Status status;
+    int result = pmpi()->Sendrecv(own->record, (int)bytes, MPI_BYTE, partner, 0, other->record,
+                                  BUFFER_BYTES, MPI_BYTE, partner, 0, nodes->leader_comm, &status);
+    if (result == MPI_SUCCESS)
+        result = accept_message(other, &status);
+    if (result == MPI_SUCCESS)
+        combine_messages(ctx, own, other, partner < nodes_own(nodes));
+    return result;
+}
+
+static int exchange_among_leaders(const struct agreement_ctx *ctx, struct leader_message *own,
+                                  struct leader_message *other)
+{
+    const struct nodes *nodes = ctx->call->communicator->nodes;
+    MPI_Comm comm = nodes->leader_comm;
+    int node = nodes_own(nodes), result = MPI_SUCCESS;
+    struct leader_order order = {.participants = 1};
+    MPI_Status status;
+    while (2 * order.participants <= nodes->count)
+        order.participants *= 2;
+    order.pairs = nodes->count - order.participants;
+    int is_paired = node < 2 * order.pairs;
+    if (is_paired && node % 2 == 0) {
+        result =
+            pmpi()->Send(own->record, (int)message_bytes(ctx, own, 1), MPI_BYTE, node + 1, 0, comm);
+        if (result == MPI_SUCCESS)
+            result = pmpi()->Recv(own->record, BUFFER_BYTES, MPI_BYTE, node + 1, 0, comm, &status);
+        return result == MPI_SUCCESS ? accept_message(own, &status) : result;
+    }
+    if (is_paired) {
+        result = pmpi()->Recv(other->record, BUFFER_BYTES, MPI_BYTE, node - 1, 0, comm, &status);
+        if (result == MPI_SUCCESS)
+            result = accept_message(other, &status);
+        if (result == MPI_SUCCESS)
+            combine_messages(ctx, own, other, 1);
+    }
+    for (int bit = 1; bit < order.participants && result == MPI_SUCCESS; bit *= 2)
+        result = exchange_with(ctx, &order, bit, own, other);
+    if (is_paired && result == MPI_SUCCESS)
+        result = pmpi()->Send(own->record, (int)message_bytes(ctx, own, gets_data(ctx, node - 1)),
+                              MPI_BYTE, node - 1, 0, comm);
+    return result;
+}
+
+/* ---- Within a node ---- */
+
+/* engine_receive; context: struct agreement_ctx. A rank's own part is empty. */
 static void receive_record(void *context, int source, const struct engine_part *part)
 {
+    const struct agreement_ctx *ctx = context;
     (void)source;
-    if (part->bytes <= sizeof(struct nodes_record))
-        memcpy(context, part->data, part->bytes);
+    if (part->bytes == ctx->record_bytes)
+        memcpy(ctx->record, part->data, part->bytes);
 }
 
-static int exchange_records(const struct nodes *nodes, struct agreement_ctx *ctx,
-                            struct nodes_record *record)
+static int broadcast_record(struct agreement_ctx *ctx)
 {
-    struct engine *engine = nodes->engine;
-    int is_leader = nodes_is_leader(nodes), result = MPI_SUCCESS;
-    const struct engine_operation operation = {
-        .combine = merge_within_node, .context = ctx, .element = ctx->size};
-    if (engine)
-        result = engine_reduce(engine, record, is_leader ? record : NULL, ctx->size, &operation, 0);
-    if (result == MPI_SUCCESS && is_leader) {
-        const struct agreement_ctx *outer = current_agreement;
-        current_agreement = ctx;
-        result = pmpi()->Allreduce(MPI_IN_PLACE, record, 1,
-                                   nodes->record_types[ctx->size == NODES_LONG_BYTES],
-                                   nodes->merge_op, nodes->leader_comm);
-        current_agreement = outer;
+    const struct nodes *nodes = ctx->call->communicator->nodes;
+    const struct engine_offer offer = {.base = ctx->record, .bytes = ctx->record_bytes};
+    return nodes->engine ? engine_broadcast(nodes->engine, 0, &offer, receive_record, ctx)
+                         : MPI_SUCCESS;
+}
+
+/* engine_receive; context: struct agreement_ctx */
+static void receive_payload(void *context, int source, const struct engine_part *part)
+{
+    const struct agreement_ctx *ctx = context;
+    (void)source;
+    if (part->bytes && ctx->call->error == MPI_SUCCESS)
+        ctx->operation->payload->store(ctx->operation->context, part);
+}
+
+/* Has the ranks of the node read the payload in the leader's message. data: NULL on other ranks. */
+static int deliver_payload(struct agreement_ctx *ctx, const struct engine_part *data)
+{
+    const struct nodes *nodes = ctx->call->communicator->nodes;
+    int root = ctx->operation->payload->root, result = MPI_SUCCESS;
+    int to = root == COLL_ALL_RANKS ? ENGINE_ALL_RANKS : nodes->location[root].local_rank;
+    struct engine_offer offer = {0};
+    if (data)
+        offer = (struct engine_offer){.base = data->data, .bytes = data->bytes};
+    if (nodes->engine)
+        result = engine_exchange(nodes->engine, ENGINE_SCATTER, 0, to, data ? &offer : NULL,
+                                 receive_payload, ctx);
+    if (data && to <= 0)
+        receive_payload(ctx, 0, data);
+    return result;
+}
+
+static int load_payload(const struct agreement_ctx *ctx, size_t *bytes)
+{
+    *bytes = 0;
+    return ctx->operation->payload->load(ctx->operation->context, bytes);
+}
+
+static int has_payload(const struct agreement_ctx *ctx)
+{
+    return ctx->operation->payload && ctx->record->decision == NODES_LAYER;
+}
+
+/* The part of a rank that is no leader. Returns its first error. */
+static int follow_leader(struct agreement_ctx *ctx)
+{
+    size_t bytes;
+    int loaded = MPI_SUCCESS, result = broadcast_record(ctx);
+    if (result == MPI_SUCCESS && ctx->record->decision == NODES_LOAD) {
+        loaded = load_payload(ctx, &bytes);
+        result = broadcast_record(ctx);
     }
-    if (!engine)
-        return result;
-    if (result != MPI_SUCCESS) /* the other ranks of the node must not wait */
-        set_error_record(record, nodes->rank);
-    const struct engine_offer offer = {.base = record, .bytes = ctx->size};
-    int received = engine_broadcast(engine, 0, &offer, receive_record, record);
-    return result == MPI_SUCCESS ? received : result;
+    if (result == MPI_SUCCESS && has_payload(ctx) &&
+        gets_data(ctx, nodes_own(ctx->call->communicator->nodes)))
+        result = deliver_payload(ctx, NULL);
+    return loaded != MPI_SUCCESS ? loaded : result;
 }
 
-enum nodes_decision nodes_agree(struct coll_call *call, const struct nodes_merge *merge, int error,
-                                struct nodes_record *record)
+static int lead(struct agreement_ctx *ctx)
 {
-    struct agreement_ctx ctx = {merge, call->rank, error != MPI_SUCCESS,
-                                merge->is_long ? NODES_LONG_BYTES : NODES_SHORT_BYTES};
+    const struct nodes *nodes = ctx->call->communicator->nodes;
+    struct nodes_record *record = ctx->record;
+    struct leader_message messages[2];
+    int result = MPI_SUCCESS;
+    for (int i = 0; i < 2; i++)
+        messages[i] = (struct leader_message){
+            (struct nodes_record *)(nodes->buffers[i] - NODES_HEAD_BYTES), 0};
+    size_t own_bytes = record->decision == NODES_INLINE ? ctx->record_bytes : NODES_HEAD_BYTES;
+    if (has_payload(ctx)) {
+        record->decision = NODES_LOAD;
+        result = broadcast_record(ctx);
+        record->decision = NODES_LAYER;
+        if (result == MPI_SUCCESS)
+            result = load_payload(ctx, &messages[0].payload_bytes);
+        if (result != MPI_SUCCESS)
+            set_error_record(record, ctx->call->rank);
+    }
+    memcpy(messages[0].record, record, own_bytes);
+    int exchanged = exchange_among_leaders(ctx, &messages[0], &messages[1]);
+    memcpy(record, messages[0].record,
+           messages[0].record->decision == NODES_INLINE ? ctx->record_bytes : NODES_HEAD_BYTES);
+    if (exchanged != MPI_SUCCESS) /* the other ranks of the node must not wait */
+        set_error_record(record, ctx->call->rank);
+    int sent = broadcast_record(ctx);
+    const struct engine_part data = {messages[0].record->data, messages[0].payload_bytes, NULL};
+    if (sent == MPI_SUCCESS && has_payload(ctx) && gets_data(ctx, nodes_own(nodes)))
+        sent = deliver_payload(ctx, &data);
+    return result != MPI_SUCCESS ? result : exchanged != MPI_SUCCESS ? exchanged : sent;
+}
+
+enum nodes_decision nodes_agree(struct coll_call *call, const struct nodes_operation *operation,
+                                int error, struct nodes_record *record)
+{
+    const struct nodes *nodes = call->communicator->nodes;
+    const struct nodes_payload *payload = operation->payload;
+    int is_leader = nodes_is_leader(nodes), result = MPI_SUCCESS;
+    struct agreement_ctx ctx = {call, operation, record,
+                                operation->is_long ? NODES_LONG_BYTES : NODES_SHORT_BYTES,
+                                COLL_ALL_RANKS};
+    const struct engine_operation merge = {
+        .combine = merge_within_node, .context = &ctx, .element = ctx.record_bytes};
+    call->error = error;
     if (error != MPI_SUCCESS)
         record->decision = NODES_ERROR;
+    else if (payload && payload->root != COLL_ALL_RANKS)
+        ctx.data_node = nodes->location[payload->root].node;
     record->rank = record->peer = call->rank;
-    int result = exchange_records(call->communicator->nodes, &ctx, record);
-    call->error = error != MPI_SUCCESS ? error : result;
+    if (nodes->engine)
+        result = engine_reduce(nodes->engine, record, is_leader ? record : NULL, ctx.record_bytes,
+                               &merge, 0);
+    if (result == MPI_SUCCESS)
+        result = is_leader ? lead(&ctx) : follow_leader(&ctx);
+    coll_set_error(call, result);
     if (call->error != MPI_SUCCESS)
         return NODES_ERROR;
     if (record->decision == NODES_ERROR)
@@ -322,88 +510,4 @@ void nodes_barrier(struct coll_call *call)
         call->error = pmpi()->Barrier(nodes->leader_comm);
     if (call->error == MPI_SUCCESS)
         call->error = barrier_within(nodes);
-}
-
-/* ---- MPI_Bcast ---- */
-
-int nodes_bcast_within(const struct nodes *nodes, void *buf, MPI_Count count, MPI_Datatype datatype,
-                       int local_root)
-{
-    int result;
-    struct coll_call call = {.operation = COLL_BCAST,
-                             .comm = nodes->node_comm,
-                             .recvbuf = {.addr = buf, .count = count, .datatype = datatype},
-                             .root = local_root};
-    return coll_bcast(&call, &result)
-               ? result
-               : pmpi()->Bcast(buf, (int)count, datatype, local_root, nodes->node_comm);
-}
-
-/* Keeps the root's record. */
-static void merge_root_record(void *context, const struct nodes_record *lower,
-                              struct nodes_record *higher)
-{
-    (void)context;
-    if (lower->is_root)
-        memcpy(higher, lower, NODES_SHORT_BYTES);
-}
-
-static int broadcast(const struct nodes *nodes, void *buf, MPI_Count count, MPI_Datatype datatype,
-                     int root)
-{
-    int root_node = nodes->location[root].node, is_root_node = nodes_own(nodes) == root_node;
-    int result = MPI_SUCCESS;
-    if (is_root_node)
-        result = nodes_bcast_within(nodes, buf, count, datatype, nodes->location[root].local_rank);
-    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Bcast(buf, (int)count, datatype, root_node, nodes->leader_comm);
-    if (!is_root_node && result == MPI_SUCCESS)
-        result = nodes_bcast_within(nodes, buf, count, datatype, 0);
-    return result;
-}
-
-/* Broadcasts through memory of the root's size, because this rank expects another size: the other
- * ranks still get their data. */
-static void broadcast_other_size(struct coll_call *call, const struct typed_buf *buf, size_t bytes)
-{
-    struct engine_part part = {malloc(bytes), bytes, NULL};
-    if (!part.data) {
-        call->error = MPI_ERR_NO_MEM;
-        return;
-    }
-    call->error = broadcast(call->communicator->nodes, (void *)part.data, (MPI_Count)bytes,
-                            MPI_BYTE, call->root);
-    if (call->error == MPI_SUCCESS)
-        coll_receive_bcast(call, buf, call->root, &part);
-    free((void *)part.data);
-}
-
-int nodes_bcast(struct coll_call *call)
-{
-    const struct nodes *nodes = call->communicator->nodes;
-    const struct coll_buf *desc = &call->recvbuf;
-    struct typed_buf buf = {0};
-    const struct nodes_merge merge = {merge_root_record, NULL, 0};
-    struct nodes_record record = {.decision = NODES_LIBRARY, .is_root = call->rank == call->root};
-    int error = call->root >= call->size
-                    ? MPI_ERR_ROOT
-                    : buf_check(desc, desc->count ? BUF_SENT : BUF_EMPTY_BCAST, &buf);
-    if (error == MPI_SUCCESS && desc->count && buf.type.size &&
-        (size_t)desc->count <= NODES_BCAST_MAX_BYTES / buf.type.size) {
-        record.bytes = (uint32_t)typed_buf_bytes(&buf);
-        record.decision = nodes_decide(record.bytes, SHORT_DATA_MAX_BYTES);
-    }
-    if (record.decision == NODES_INLINE && record.is_root)
-        error = typed_buf_pack(&buf, record.data);
-    enum nodes_decision decision = nodes_agree(call, &merge, error, &record);
-    if (decision == NODES_INLINE) {
-        const struct engine_part part = {record.data, record.bytes, NULL};
-        coll_receive_bcast(call, &buf, call->root, &part);
-    } else if (decision == NODES_LAYER) {
-        if (record.bytes == typed_buf_bytes(&buf))
-            call->error = broadcast(nodes, desc->addr, desc->count, desc->datatype, call->root);
-        else
-            broadcast_other_size(call, &buf, record.bytes);
-    }
-    return decision != NODES_LIBRARY;
 }

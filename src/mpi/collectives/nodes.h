@@ -1,5 +1,6 @@
 /* src/mpi/collectives/nodes.h: operations on communicators whose ranks are in several spaces, on
- * several nodes: the layer runs them within each node, and the MPI library between the nodes.
+ * several nodes: the layer runs them within each node, and the MPI library carries messages between
+ * the nodes.
  *
  * The ranks of a node are a communicator of their own, and so are the first ranks of all nodes, the
  * leaders. Leaders exchange contiguous bytes in node order: node by node, and within a node rank by
@@ -7,7 +8,7 @@
  * carry it at once.
  *
  * Every call begins with an agreement (nodes_agree), unless the operation or the distribution of
- * ranks over nodes decides it. */
+ * ranks over nodes decides it. The data of most operations travels with it. */
 #ifndef ONESPACE_MPI_COLLECTIVES_NODES_H
 #define ONESPACE_MPI_COLLECTIVES_NODES_H
 
@@ -36,19 +37,22 @@ enum {
     NODES_REDUCE_MAX_BYTES = 16 << 10,
     NODES_GATHER_MAX_BYTES = 64 << 10, /* that a leader passes on */
 };
+_Static_assert((int)NODES_BCAST_MAX_BYTES <= NODES_GATHER_MAX_BYTES, "buffers have that size");
+_Static_assert((int)NODES_REDUCE_MAX_BYTES <= NODES_GATHER_MAX_BYTES, "buffers have that size");
 
 /* How a call is done. If ranks decide differently, the smallest value counts. */
 enum nodes_decision {
     NODES_ERROR,    /* not at all: the arguments of `rank` are wrong */
     NODES_MISMATCH, /* not at all: `rank` and `peer` pass different sizes */
     NODES_LIBRARY,  /* by the MPI library */
-    NODES_LAYER,
+    NODES_LAYER,  /* by the layer, with the data in the leaders' messages or after the agreement */
     NODES_INLINE, /* by the layer, with the data in the records */
+    NODES_LOAD,   /* a leader's to its node: nodes_payload.load comes now */
 };
 
-/* Every rank contributes a record to each agreement. Operations that need room for the data of each
- * rank use all of it; broadcasts and reductions only the first NODES_SHORT_BYTES, which fit a slot
- * of the engine. */
+/* Every rank contributes a record to each agreement. Operations that need space for the data of
+ * each rank use all of it; broadcasts and reductions only the first NODES_SHORT_BYTES, which fit a
+ * slot of the engine. */
 enum { NODES_SHORT_BYTES = 64, NODES_LONG_BYTES = 256 };
 struct nodes_record {
     uint16_t decision, is_root;
@@ -58,14 +62,30 @@ struct nodes_record {
 };
 _Static_assert(sizeof(struct nodes_record) == NODES_LONG_BYTES, "");
 enum {
-    SHORT_DATA_MAX_BYTES = NODES_SHORT_BYTES - offsetof(struct nodes_record, data),
-    LONG_DATA_MAX_BYTES = NODES_LONG_BYTES - offsetof(struct nodes_record, data),
+    NODES_HEAD_BYTES = offsetof(struct nodes_record, data),
+    SHORT_DATA_MAX_BYTES = NODES_SHORT_BYTES - NODES_HEAD_BYTES,
+    LONG_DATA_MAX_BYTES = NODES_LONG_BYTES - NODES_HEAD_BYTES,
 };
 
-/* Combines two records whose decisions are NODES_LAYER or NODES_INLINE: `lower` is that of lower
- * ranks, `higher` becomes the result. */
-struct nodes_merge {
-    void (*combine)(void *context, const struct nodes_record *lower, struct nodes_record *higher);
+/* How data that is too long for the records travels in the leaders' messages. */
+struct nodes_payload {
+    /* Collective within each node whose ranks' decision is NODES_LAYER. The leader puts the node's
+     * data at its buffers[0] and sets *bytes. Returns MPI_SUCCESS or an error class. */
+    int (*load)(void *context, size_t *bytes);
+    /* Combines the data of lower and of higher nodes in one of the two, and sets the size of the
+     * other to 0. NULL: only one node has data. */
+    int (*combine)(void *context, struct engine_part *lower, struct engine_part *higher);
+    /* A rank of a node that gets the data receives it. */
+    void (*store)(void *context, const struct engine_part *data);
+    int root; /* the rank whose node gets the data; or COLL_ALL_RANKS */
+};
+
+/* The part of an operation in its agreement. */
+struct nodes_operation {
+    /* Combines two records whose decisions are NODES_LAYER or NODES_INLINE: `lower` is that of
+     * lower ranks, `higher` becomes the result. The data is valid with NODES_INLINE. */
+    void (*merge)(void *context, const struct nodes_record *lower, struct nodes_record *higher);
+    const struct nodes_payload *payload; /* NULL: after NODES_LAYER the caller moves the data */
     void *context;
     int is_long; /* the records */
 };
@@ -73,12 +93,10 @@ struct nodes_merge {
 struct nodes {
     MPI_Comm node_comm, leader_comm; /* leader_comm: MPI_COMM_NULL if this rank is no leader */
     struct engine *engine;           /* of node_comm; NULL: this rank is alone */
-    MPI_Op merge_op;                 /* of a leader: combines records */
-    MPI_Datatype record_types[2];    /* of a leader: short and long ones */
     int rank, ranks, count;          /* count: of nodes */
     int largest;                     /* ranks of the largest node */
     int ranks_are_in_node_order;
-    char *buffers[2]; /* of a leader: NODES_GATHER_MAX_BYTES each */
+    char *buffers[2]; /* of a leader: NODES_GATHER_MAX_BYTES each, behind NODES_HEAD_BYTES */
     int *node_starts; /* the position in node order of each node's first rank, and the end */
     int *node_order;  /* the ranks in node order */
     /* For the call in progress: where the block of each position begins, and the arguments of the
@@ -109,14 +127,14 @@ static inline int nodes_size(const struct nodes *nodes, int node)
     return nodes->node_starts[node + 1] - nodes->node_starts[node];
 }
 
-/* Returns the decision of all ranks, and leaves the combined record. `error`: of this rank's
- * arguments. After NODES_ERROR call->error is set on all ranks. */
-enum nodes_decision nodes_agree(struct coll_call *call, const struct nodes_merge *merge, int error,
-                                struct nodes_record *record);
+/* Returns the decision of all ranks, and leaves the combined record, with data after NODES_INLINE.
+ * `error`: of this rank's arguments. After NODES_ERROR call->error is set on all ranks. */
+enum nodes_decision nodes_agree(struct coll_call *call, const struct nodes_operation *operation,
+                                int error, struct nodes_record *record);
 /* 1: the two pass different sizes; `higher` becomes NODES_MISMATCH. */
 int nodes_sizes_differ(const struct nodes_record *lower, struct nodes_record *higher);
-/* nodes_merge.combine for records in which each rank's data has a place of its own, and the rest is
- * zero. */
+/* nodes_operation.merge for records in which each rank's data has a place of its own, and the rest
+ * is zero. */
 void nodes_merge_disjoint(void *context, const struct nodes_record *lower,
                           struct nodes_record *higher);
 /* For `bytes` bytes in records that hold max_bytes. 0 bytes: the library. */
@@ -124,8 +142,5 @@ static inline enum nodes_decision nodes_decide(size_t bytes, size_t max_bytes)
 {
     return bytes == 0 ? NODES_LIBRARY : bytes <= max_bytes ? NODES_INLINE : NODES_LAYER;
 }
-/* Within a node, from a local rank. MPI_SUCCESS or an error class. */
-int nodes_bcast_within(const struct nodes *nodes, void *buf, MPI_Count count, MPI_Datatype datatype,
-                       int local_root);
 
 #endif

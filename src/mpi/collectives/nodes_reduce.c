@@ -1,10 +1,9 @@
 /* src/mpi/collectives/nodes_reduce.c: see nodes.h. MPI_Reduce, MPI_Allreduce, MPI_Scan and
  * MPI_Exscan over several nodes.
  *
- * The ranks of a node combine their data, and the leaders combine the results by the MPI library.
- * That keeps the rank order if ranks are in node order: otherwise an operation must commute, and
- * the library runs scans. Data that fits the records of an agreement is combined with them, by the
- * layer's loops. */
+ * The ranks of a node combine their data, and the leaders combine the results: in the messages of
+ * the agreement, or those of a scan by the MPI library. That keeps the rank order if ranks are in
+ * node order: otherwise an operation must commute, and the library runs scans. */
 #include <string.h>
 
 #include "mpi/collectives/nodes.h"
@@ -14,7 +13,7 @@ struct nodes_reduce_ctx {
     const struct nodes *nodes;
     struct reduce_operation operation;
     struct operand_bufs operands; /* `sum`: of this node, `next`: of others */
-    int error;                    /* the first error while records were combined */
+    int error;                    /* the first error while data was combined */
 };
 
 static void set_error(struct nodes_reduce_ctx *ctx, int error)
@@ -84,7 +83,7 @@ static int prepare(struct nodes_reduce_ctx *ctx, struct coll_call *call,
                                    (size_t)count, (size_t)count);
 }
 
-/* nodes_merge.combine */
+/* nodes_operation.merge */
 static void combine_records(void *context, const struct nodes_record *lower,
                             struct nodes_record *higher)
 {
@@ -106,8 +105,8 @@ static void combine_records(void *context, const struct nodes_record *lower,
 
 /* ---- MPI_Reduce, MPI_Allreduce ---- */
 
-/* Reduces within the node, to the leader's `sum`. */
-static int reduce_within(struct nodes_reduce_ctx *ctx)
+/* Reduces within the node. `to`: of the leader. */
+static int reduce_within(struct nodes_reduce_ctx *ctx, void *to)
 {
     int result;
     const struct nodes *nodes = ctx->nodes;
@@ -116,64 +115,58 @@ static int reduce_within(struct nodes_reduce_ctx *ctx)
     within.comm = nodes->node_comm;
     within.root = 0;
     within.sendbuf.addr = own_operand(ctx).addr;
-    within.recvbuf.addr = nodes_is_leader(nodes) ? ctx->operands.sum : NULL;
+    within.recvbuf.addr = nodes_is_leader(nodes) ? to : NULL;
     return coll_reduce(&within, &result)
                ? result
                : pmpi()->Reduce(within.sendbuf.addr, within.recvbuf.addr, (int)within.recvbuf.count,
                                 within.recvbuf.datatype, within.op, 0, nodes->node_comm);
 }
 
-static int allreduce(struct nodes_reduce_ctx *ctx)
+/* nodes_payload.load */
+static int load_sum(void *context, size_t *bytes)
 {
-    const struct nodes *nodes = ctx->nodes;
-    const struct coll_call *call = ctx->call;
-    const struct coll_buf *recvbuf = &call->recvbuf;
-    int result = reduce_within(ctx);
-    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Allreduce(ctx->operands.sum, recvbuf->addr, (int)recvbuf->count,
-                                   recvbuf->datatype, call->op, nodes->leader_comm);
-    return result == MPI_SUCCESS
-               ? nodes_bcast_within(nodes, recvbuf->addr, recvbuf->count, recvbuf->datatype, 0)
-               : result;
+    struct nodes_reduce_ctx *ctx = context;
+    char *buffer = ctx->nodes->buffers[0];
+    const struct typed_buf sum = buf_at(ctx, ctx->operands.sum);
+    int is_dense = !ctx->operation.type.layout;
+    int result = reduce_within(ctx, is_dense ? buffer : sum.addr);
+    if (result != MPI_SUCCESS || !nodes_is_leader(ctx->nodes))
+        return result;
+    *bytes = typed_buf_bytes(&sum);
+    return is_dense ? MPI_SUCCESS : typed_buf_pack(&sum, buffer);
 }
 
-/* Moves the result from the leader to the root, which is another rank of its node. */
-static int forward_to_root(const struct nodes_reduce_ctx *ctx, void *sum)
+/* nodes_payload.combine */
+static int combine_sums(void *context, struct engine_part *lower, struct engine_part *higher)
 {
-    const struct nodes *nodes = ctx->nodes;
-    const struct coll_call *call = ctx->call;
-    int *counts = nodes->counts, *displs = nodes->displs, result;
-    MPI_Datatype datatype = call->recvbuf.datatype;
-    MPI_Count recvcount = call->rank == call->root ? call->recvbuf.count : 0;
-    memset(counts, 0, (size_t)nodes->largest * sizeof(int));
-    memset(displs, 0, (size_t)nodes->largest * sizeof(int));
-    counts[nodes->location[call->root].local_rank] = (int)call->recvbuf.count;
-    struct coll_call within = {
-        .operation = COLL_SCATTERV,
-        .comm = nodes->node_comm,
-        .sendbuf = {.addr = sum, .counts = counts, .displs = displs, .datatype = datatype},
-        .recvbuf = {.addr = call->recvbuf.addr, .count = recvcount, .datatype = datatype},
-        .root = 0};
-    return coll_scatter(&within, &result)
-               ? result
-               : pmpi()->Scatterv(sum, counts, displs, datatype, call->recvbuf.addr, (int)recvcount,
-                                  datatype, 0, nodes->node_comm);
+    struct nodes_reduce_ctx *ctx = context;
+    struct typed_buf sum = buf_at(ctx, (char *)lower->data),
+                     next = buf_at(ctx, (char *)higher->data);
+    if (lower->bytes != typed_buf_bytes(&sum) || higher->bytes != lower->bytes)
+        return MPI_ERR_OTHER;
+    if (!ctx->operation.type.layout) {
+        int result = combine_two(ctx, &sum, &next);
+        (sum.addr == lower->data ? higher : lower)->bytes = 0;
+        return result;
+    }
+    sum.addr = ctx->operands.sum;
+    next.addr = ctx->operands.next;
+    int result = typed_buf_receive(&sum, lower);
+    if (result == MPI_SUCCESS)
+        result = typed_buf_receive(&next, higher);
+    if (result == MPI_SUCCESS)
+        result = combine_two(ctx, &sum, &next);
+    higher->bytes = 0;
+    return result == MPI_SUCCESS ? typed_buf_pack(&sum, (char *)lower->data) : result;
 }
 
-static int reduce(struct nodes_reduce_ctx *ctx)
+/* nodes_payload.store */
+static void store_sum(void *context, const struct engine_part *sum)
 {
-    const struct nodes *nodes = ctx->nodes;
-    const struct coll_call *call = ctx->call;
-    const struct coll_buf *recvbuf = &call->recvbuf;
-    int root_node = nodes->location[call->root].node, is_root_node = nodes_own(nodes) == root_node;
-    char *sum = call->rank == call->root ? recvbuf->addr : ctx->operands.next;
-    int result = reduce_within(ctx);
-    if (result == MPI_SUCCESS && nodes_is_leader(nodes))
-        result = pmpi()->Reduce(ctx->operands.sum, is_root_node ? sum : NULL, (int)recvbuf->count,
-                                recvbuf->datatype, call->op, root_node, nodes->leader_comm);
-    if (is_root_node && nodes->location[call->root].local_rank != 0 && result == MPI_SUCCESS)
-        result = forward_to_root(ctx, sum);
-    return result;
+    struct nodes_reduce_ctx *ctx = context;
+    const struct typed_buf to = buf_at(ctx, ctx->call->recvbuf.addr);
+    if (coll_receives(ctx->call))
+        coll_set_error(ctx->call, typed_buf_receive(&to, sum));
 }
 
 int nodes_reduce(struct coll_call *call)
@@ -181,21 +174,20 @@ int nodes_reduce(struct coll_call *call)
     struct nodes_reduce_ctx ctx;
     enum nodes_decision decision;
     int error = prepare(&ctx, call, &decision);
-    const struct typed_buf operand = own_operand(&ctx), to = buf_at(&ctx, call->recvbuf.addr);
-    const struct nodes_merge merge = {combine_records, &ctx, 0};
+    const struct typed_buf operand = own_operand(&ctx);
+    const struct nodes_payload payload = {load_sum, combine_sums, store_sum, call->root};
+    const struct nodes_operation operation = {combine_records, &payload, &ctx, 0};
     struct nodes_record record = {.decision = decision};
     if (error == MPI_SUCCESS && decision != NODES_LIBRARY)
         record.bytes = (uint32_t)typed_buf_bytes(&operand);
     if (error == MPI_SUCCESS && decision == NODES_INLINE)
         error = typed_buf_pack(&operand, record.data);
-    decision = nodes_agree(call, &merge, error, &record);
+    decision = nodes_agree(call, &operation, error, &record);
     if (decision == NODES_INLINE) {
         const struct engine_part sum = {record.data, record.bytes, NULL};
-        call->error = ctx.error;
-        if (coll_receives(call) && call->error == MPI_SUCCESS)
-            call->error = typed_buf_receive(&to, &sum);
-    } else if (decision == NODES_LAYER)
-        call->error = call->root == COLL_ALL_RANKS ? allreduce(&ctx) : reduce(&ctx);
+        coll_set_error(call, ctx.error);
+        store_sum(&ctx, &sum);
+    }
     operand_bufs_free(&ctx.operands);
     return decision != NODES_LIBRARY;
 }
@@ -215,6 +207,18 @@ static int scan_within(const struct nodes_reduce_ctx *ctx)
         within.comm);
 }
 
+static int bcast_from_leader(const struct nodes_reduce_ctx *ctx, char *buf)
+{
+    int result;
+    struct coll_buf recvbuf = ctx->call->recvbuf;
+    recvbuf.addr = buf;
+    struct coll_call within = {
+        .operation = COLL_BCAST, .comm = ctx->nodes->node_comm, .recvbuf = recvbuf, .root = 0};
+    return coll_bcast(&within, &result)
+               ? result
+               : pmpi()->Bcast(buf, (int)recvbuf.count, recvbuf.datatype, 0, within.comm);
+}
+
 /* Broadcasts the sum of the nodes before this one within the node, and puts it in front of each
  * rank's result. */
 static int prepend_lower_nodes(const struct nodes_reduce_ctx *ctx)
@@ -223,7 +227,7 @@ static int prepend_lower_nodes(const struct nodes_reduce_ctx *ctx)
     const struct coll_call *call = ctx->call;
     const struct coll_buf *recvbuf = &call->recvbuf;
     char *lower = ctx->operands.next;
-    int result = nodes_bcast_within(nodes, lower, recvbuf->count, recvbuf->datatype, 0);
+    int result = bcast_from_leader(ctx, lower);
     if (result != MPI_SUCCESS)
         return result;
     if (call->operation == COLL_SCAN || nodes->location[call->rank].local_rank > 0)
@@ -238,7 +242,7 @@ static int scan(struct nodes_reduce_ctx *ctx)
 {
     const struct nodes *nodes = ctx->nodes;
     const struct coll_call *call = ctx->call;
-    int result = reduce_within(ctx);
+    int result = reduce_within(ctx, ctx->operands.sum);
     if (result == MPI_SUCCESS)
         result = scan_within(ctx);
     if (result == MPI_SUCCESS && nodes_is_leader(nodes))
@@ -273,7 +277,7 @@ int nodes_scan(struct coll_call *call)
         return 0;
     int error = prepare(&ctx, call, &decision);
     const struct typed_buf operand = own_operand(&ctx);
-    const struct nodes_merge merge = {nodes_merge_disjoint, NULL, 1};
+    const struct nodes_operation operation = {nodes_merge_disjoint, NULL, NULL, 1};
     struct nodes_record record = {.decision = decision};
     if (error == MPI_SUCCESS && decision != NODES_LIBRARY) {
         size_t bytes = typed_buf_bytes(&operand);
@@ -283,7 +287,7 @@ int nodes_scan(struct coll_call *call)
         if (record.decision == NODES_INLINE)
             error = typed_buf_pack(&operand, record.data + (size_t)call->rank * bytes);
     }
-    decision = nodes_agree(call, &merge, error, &record);
+    decision = nodes_agree(call, &operation, error, &record);
     if (decision == NODES_INLINE)
         call->error = scan_record(&ctx, &record);
     else if (decision == NODES_LAYER)

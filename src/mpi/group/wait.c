@@ -22,7 +22,7 @@ enum {
      * from check to check. */
     CHECK_INTERVAL_MIN_MS = 10,
     CHECK_INTERVAL_MAX_MS = 320,
-    LAUNCHER_KILL_MS = 200, /* from the discovery of a dead rank to the error */
+    LAUNCHER_KILL_MS = 500, /* from the discovery of a dead rank to the error */
 };
 
 /* A zombie has ended, although it keeps its pid until it is reaped. */

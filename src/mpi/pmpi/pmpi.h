@@ -33,6 +33,7 @@
     X(Comm_split)                                                                                  \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Get_count)                                                                                   \
     X(Get_library_version)                                                                         \
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
@@ -48,15 +49,14 @@
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
     X(Op_commutative)                                                                              \
-    X(Op_create)                                                                                   \
-    X(Op_free)                                                                                     \
     X(Query_thread)                                                                                \
+    X(Recv)                                                                                        \
     X(Reduce_local)                                                                                \
+    X(Send)                                                                                        \
+    X(Sendrecv)                                                                                    \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
-    X(Type_commit)                                                                                 \
-    X(Type_contiguous)                                                                             \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \

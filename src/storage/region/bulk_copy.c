@@ -158,8 +158,8 @@ static size_t direct_read(struct storage_direct *direct, int fd, uint64_t at, ch
  * they come.
  *
  * For what is written once, write-back begins at once, so that a later flush has little to wait
- * for. From DIRECT_IO_MIN_BYTES on it uses direct I/O (direct.c): that saves a copy, and keeps the
- * device busy although this rank waits for it.
+ * for. From DIRECT_IO_MIN_BYTES on it uses direct I/O (storage/file/direct_io.c): that saves a
+ * copy, and keeps the device busy although this rank waits for it.
  *
  * Loading what is in memory is as good as any copy. The rest is requested before it is copied,
  * since a region expects random access and is not read ahead. */

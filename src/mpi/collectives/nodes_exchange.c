@@ -1,10 +1,11 @@
-/* src/mpi/collectives/nodes_gather.c: see nodes.h. MPI_Gather, MPI_Allgather, MPI_Allgatherv,
- * MPI_Scatter and MPI_Alltoall over several nodes.
+/* src/mpi/collectives/nodes_exchange.c: see nodes.h. MPI_Bcast, MPI_Gather, MPI_Allgather,
+ * MPI_Allgatherv, MPI_Scatter and MPI_Alltoall over several nodes.
  *
- * Leaders gather what their node sends, exchange that, and the ranks read their part in the
- * leader's buffer. All ranks must know how much data a call moves, to decide whether that is
- * little. So the library runs operations with a count for each rank that only the root knows
- * (MPI_Gatherv, MPI_Scatterv), or only two ranks (MPI_Alltoallv, MPI_Alltoallw). */
+ * Leaders gather what their node sends and exchange that, those of MPI_Alltoall by the MPI library,
+ * and the ranks read their part in the leader's buffer. All ranks must know how much data a call
+ * moves, to decide whether that is little. So the library runs operations with a count for each
+ * rank that only the root knows (MPI_Gatherv, MPI_Scatterv), or only two ranks (MPI_Alltoallv,
+ * MPI_Alltoallw). */
 #include <string.h>
 
 #include "mpi/collectives/nodes.h"
@@ -52,17 +53,16 @@ static struct engine_offer offer_to_all(const struct engine_part *part)
 struct gather_ctx {
     struct coll_call *within;
     char *buffer;
-    const int *starts; /* of the blocks, by local rank; NULL: `bytes` bytes from each, from */
-    size_t bytes;      /* local rank `first` on */
-    int first;
+    const int *starts; /* of the blocks, by local rank; NULL: `bytes` bytes from each */
+    size_t bytes;
 };
 
 static void gather_block(void *context, int source, const struct engine_part *part)
 {
     const struct gather_ctx *ctx = context;
-    const int *starts = ctx->starts ? ctx->starts + source : NULL;
-    size_t at = starts ? (size_t)starts[0] : (size_t)(source - ctx->first) * ctx->bytes,
-           bytes = starts ? (size_t)(starts[1] - starts[0]) : ctx->bytes;
+    const int *starts = ctx->starts;
+    size_t at = starts ? (size_t)(starts[source] - starts[0]) : (size_t)source * ctx->bytes,
+           bytes = starts ? (size_t)(starts[source + 1] - starts[source]) : ctx->bytes;
     struct typed_buf block = typed_buf_of_bytes(ctx->buffer + at, bytes);
     coll_receive(ctx->within, &block, source, part);
 }
@@ -74,7 +74,7 @@ static int gather_to_leader(const struct nodes *nodes, const struct typed_buf *s
     struct coll_call within;
     const struct engine_part own = typed_buf_part(sendblock);
     const struct engine_offer offer = offer_to_all(&own);
-    struct gather_ctx ctx = {&within, nodes->buffers[0], starts, bytes, 0};
+    struct gather_ctx ctx = {&within, nodes->buffers[0], starts, bytes};
     begin_within(nodes, &within, COLL_GATHER);
     within.own_part = nodes_is_leader(nodes) ? &own : NULL;
     exchange_within(&within, ENGINE_GATHER, ENGINE_ALL_RANKS, 0,
@@ -138,20 +138,19 @@ static void read_column(void *context, int source, const struct engine_part *par
                    ctx->block_bytes);
 }
 
-/* Reads the data of all ranks in an agreement's record. */
-static int read_record(const struct read_ctx *of, const struct nodes_record *record,
-                       engine_receive *read)
+/* Reads the data of all ranks, which an agreement has brought. */
+static int read_part(const struct read_ctx *of, const struct engine_part *data,
+                     engine_receive *read)
 {
     struct read_ctx ctx = *of;
-    const struct engine_part data = {record->data, record->bytes, NULL};
-    struct coll_call within = {.error = MPI_SUCCESS, .own_part = &data};
+    struct coll_call within = {.error = MPI_SUCCESS, .own_part = data};
     ctx.within = &within;
-    read(&ctx, within.rank, &data);
+    read(&ctx, within.rank, data);
     return within.error;
 }
 
-/* Has the node's ranks read the leader's first buffer. `to`: a local rank, or COLL_ALL_RANKS. */
-static int read_from_leader(const struct read_ctx *of, size_t bytes, int to, engine_receive *read)
+/* Has the node's ranks read the leader's first buffer. */
+static int read_from_leader(const struct read_ctx *of, size_t bytes, engine_receive *read)
 {
     struct coll_call within;
     struct read_ctx ctx = *of;
@@ -160,8 +159,9 @@ static int read_from_leader(const struct read_ctx *of, size_t bytes, int to, eng
     const struct engine_offer offer = offer_to_all(&buffer);
     begin_within(of->nodes, &within, COLL_SCATTER);
     ctx.within = &within;
-    within.own_part = is_leader && to <= 0 ? &buffer : NULL;
-    exchange_within(&within, ENGINE_SCATTER, 0, to, is_leader ? &offer : NULL, read, &ctx);
+    within.own_part = is_leader ? &buffer : NULL;
+    exchange_within(&within, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS, is_leader ? &offer : NULL, read,
+                    &ctx);
     return end_within(&within);
 }
 
@@ -216,23 +216,40 @@ static int check_own_size(const struct coll_call *call, const struct typed_buf *
     return MPI_ERR_TRUNCATE;
 }
 
-static int gather_among_leaders(const struct nodes *nodes, int root)
+struct gather_call {
+    struct coll_call *call;
+    const struct typed_buf *sendblock;
+    struct read_ctx read;
+};
+
+/* nodes_payload.load */
+static int load_gathered(void *context, size_t *bytes)
 {
-    int own = nodes_own(nodes);
-    char *buffer = nodes->buffers[0];
-    if (!nodes_is_leader(nodes))
-        return MPI_SUCCESS;
-    for (int i = 0; i < nodes->count; i++) {
-        nodes->displs[i] = nodes->block_starts[nodes->node_starts[i]];
-        nodes->counts[i] = nodes->block_starts[nodes->node_starts[i + 1]] - nodes->displs[i];
-    }
-    if (root == COLL_ALL_RANKS)
-        return pmpi()->Allgatherv(MPI_IN_PLACE, 0, MPI_BYTE, buffer, nodes->counts, nodes->displs,
-                                  MPI_BYTE, nodes->leader_comm);
-    int root_node = nodes->location[root].node;
-    return pmpi()->Gatherv(own == root_node ? MPI_IN_PLACE : buffer + nodes->displs[own],
-                           nodes->counts[own], MPI_BYTE, buffer, nodes->counts, nodes->displs,
-                           MPI_BYTE, root_node, nodes->leader_comm);
+    const struct gather_call *gather = context;
+    const struct nodes *nodes = gather->read.nodes;
+    const int *starts = nodes->block_starts + nodes->node_starts[nodes_own(nodes)];
+    *bytes = (size_t)(starts[nodes_size(nodes, nodes_own(nodes))] - starts[0]);
+    return gather_to_leader(nodes, gather->sendblock, starts, 0);
+}
+
+/* nodes_payload.combine: appends what higher nodes send. */
+static int append_gathered(void *context, struct engine_part *lower, struct engine_part *higher)
+{
+    (void)context;
+    if (lower->bytes + higher->bytes > NODES_GATHER_MAX_BYTES)
+        return MPI_ERR_OTHER;
+    memcpy((char *)lower->data + lower->bytes, higher->data, higher->bytes);
+    lower->bytes += higher->bytes;
+    higher->bytes = 0;
+    return MPI_SUCCESS;
+}
+
+/* nodes_payload.store */
+static void store_gathered(void *context, const struct engine_part *data)
+{
+    const struct gather_call *gather = context;
+    if (coll_receives(gather->call))
+        coll_set_error(gather->call, read_part(&gather->read, data, read_gathered));
 }
 
 int nodes_gather(struct coll_call *call)
@@ -241,22 +258,24 @@ int nodes_gather(struct coll_call *call)
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     size_t bytes = 0;
     struct typed_buf sendblock = {0};
-    struct read_ctx read = {.nodes = nodes, .recvbuf = recvbuf};
+    struct gather_call gather = {call, &sendblock, {.nodes = nodes, .recvbuf = recvbuf}};
+    struct read_ctx *read = &gather.read;
     int root = call->root, receives = coll_receives(call);
     int has_counts = call->operation == COLL_ALLGATHERV;
     if (call->operation == COLL_GATHERV)
         return 0;
     int error = root >= call->size ? MPI_ERR_ROOT : MPI_SUCCESS;
     if (error == MPI_SUCCESS && receives)
-        error = check_blocks(call, sendbuf, recvbuf, &read.type);
+        error = check_blocks(call, sendbuf, recvbuf, &read->type);
     if (error == MPI_SUCCESS)
         error = sendbuf->addr == MPI_IN_PLACE && !receives
                     ? coll_in_place_error()
-                    : find_own_block(call, sendbuf, recvbuf, BUF_SENT, &read.type, &sendblock);
+                    : find_own_block(call, sendbuf, recvbuf, BUF_SENT, &read->type, &sendblock);
     if (error == MPI_SUCCESS)
-        bytes = set_block_starts(nodes, has_counts ? recvbuf : NULL, read.type.size,
+        bytes = set_block_starts(nodes, has_counts ? recvbuf : NULL, read->type.size,
                                  typed_buf_bytes(&sendblock));
-    const struct nodes_merge merge = {nodes_merge_disjoint, NULL, 1};
+    const struct nodes_payload payload = {load_gathered, append_gathered, store_gathered, root};
+    const struct nodes_operation operation = {nodes_merge_disjoint, &payload, &gather, 1};
     struct nodes_record record = {.decision = nodes_decide(bytes, LONG_DATA_MAX_BYTES),
                                   .bytes = (uint32_t)bytes};
     if (bytes && has_counts)
@@ -264,140 +283,158 @@ int nodes_gather(struct coll_call *call)
     if (record.decision == NODES_INLINE && error == MPI_SUCCESS)
         error = typed_buf_pack(
             &sendblock, record.data + nodes->block_starts[nodes_position(nodes, call->rank)]);
-    enum nodes_decision decision = nodes_agree(call, &merge, error, &record);
-    if (decision == NODES_INLINE && receives)
-        call->error = read_record(&read, &record, read_gathered);
-    if (decision != NODES_LAYER)
-        return decision != NODES_LIBRARY;
-    call->error = gather_to_leader(nodes, &sendblock,
-                                   nodes->block_starts + nodes->node_starts[nodes_own(nodes)], 0);
-    if (call->error == MPI_SUCCESS)
-        call->error = gather_among_leaders(nodes, root);
-    if (call->error == MPI_SUCCESS && root == COLL_ALL_RANKS)
-        call->error = read_from_leader(&read, bytes, COLL_ALL_RANKS, read_gathered);
-    else if (call->error == MPI_SUCCESS && nodes->location[root].node == nodes_own(nodes))
-        call->error =
-            read_from_leader(&read, bytes, nodes->location[root].local_rank, read_gathered);
-    return 1;
-}
-
-/* ---- MPI_Scatter ---- */
-
-/* Moves the root's data (`all`, NULL on the other ranks of its node), which is in rank order, to
- * the buffer of its leader, in node order. */
-static int move_to_leader(const struct nodes *nodes, const struct typed_buf *all, int root,
-                          size_t block_bytes)
-{
-    struct coll_call within;
-    int local_root = nodes->location[root].local_rank;
-    int is_sorted = nodes->ranks_are_in_node_order;
-    size_t bytes = block_bytes * (size_t)nodes->ranks;
-    struct engine_part own = {0};
-    struct engine_offer offer = {0};
-    struct gather_ctx ctx = {&within, nodes->buffers[is_sorted ? 0 : 1], NULL, bytes, local_root};
-    begin_within(nodes, &within, COLL_GATHER);
-    if (all) {
-        own = typed_buf_part(all);
-        offer = offer_to_all(&own);
-        within.own_part = local_root == 0 ? &own : NULL;
+    enum nodes_decision decision = nodes_agree(call, &operation, error, &record);
+    if (decision == NODES_INLINE) {
+        const struct engine_part data = {record.data, record.bytes, NULL};
+        store_gathered(&gather, &data);
     }
-    exchange_within(&within, ENGINE_GATHER, local_root, 0, all && local_root ? &offer : NULL,
-                    gather_block, &ctx);
-    for (int i = 0; nodes_is_leader(nodes) && !is_sorted && i < nodes->ranks; i++)
-        memcpy(nodes->buffers[0] + (size_t)i * block_bytes,
-               nodes->buffers[1] + (size_t)nodes->node_order[i] * block_bytes, block_bytes);
-    return end_within(&within);
+    return decision != NODES_LIBRARY;
 }
 
-static int scatter_among_leaders(const struct nodes *nodes, int root_node, size_t block_bytes)
-{
-    int own = nodes_own(nodes), bytes = nodes_size(nodes, own) * (int)block_bytes;
-    for (int i = 0; i < nodes->count; i++) {
-        nodes->counts[i] = nodes_size(nodes, i) * (int)block_bytes;
-        nodes->displs[i] = nodes->node_starts[i] * (int)block_bytes;
-    }
-    return pmpi()->Scatterv(nodes->buffers[0], nodes->counts, nodes->displs, MPI_BYTE,
-                            own == root_node ? MPI_IN_PLACE : nodes->buffers[0], bytes, MPI_BYTE,
-                            root_node, nodes->leader_comm);
-}
+/* ---- MPI_Bcast, MPI_Scatter ---- */
 
-struct scatter_ctx {
-    struct coll_call *within;
-    const struct typed_buf *recvblock;
-    int in_place; /* the rank keeps what it has */
+/* Data that the root sends to all ranks; those of MPI_Scatter read their block of it. */
+struct root_call {
+    struct coll_call *call;
+    struct typed_buf sent; /* of the root */
+    struct typed_buf recv; /* of all ranks, but one that is in place: then recv.addr is NULL */
+    size_t block_bytes;    /* of MPI_Scatter: a rank's */
 };
 
-static void receive_scattered(void *context, int source, const struct engine_part *part)
+struct recv_packed_ctx {
+    struct coll_call *within;
+    struct typed_buf to;
+    size_t bytes; /* received */
+};
+
+static void receive_packed(void *context, int source, const struct engine_part *part)
 {
-    const struct scatter_ctx *ctx = context;
-    if (!ctx->in_place)
-        coll_receive(ctx->within, ctx->recvblock, source, part);
+    struct recv_packed_ctx *ctx = context;
+    coll_receive(ctx->within, &ctx->to, source, part);
+    ctx->bytes += part->bytes;
 }
 
-/* From the leader's buffer, which begins with this node's blocks, or on the root's node with those
- * of all nodes. */
-static int scatter_within(const struct nodes *nodes, const struct typed_buf *recvblock,
-                          int in_place, int is_root_node, size_t block_bytes)
+/* nodes_payload.load: moves the root's data to its leader. */
+static int load_from_root(void *context, size_t *bytes)
 {
+    const struct root_call *root = context;
+    const struct coll_call *call = root->call;
+    const struct nodes *nodes = call->communicator->nodes;
+    int local_root = nodes->location[call->root].local_rank;
     struct coll_call within;
-    struct scatter_ctx ctx = {&within, recvblock, in_place};
-    int is_leader = nodes_is_leader(nodes);
-    size_t first = is_root_node ? (size_t)nodes->node_starts[nodes_own(nodes)] : 0;
-    const struct engine_part own = {is_leader ? nodes->buffers[0] + first * block_bytes : NULL,
-                                    block_bytes, NULL};
-    const struct engine_offer offer = {
-        .base = own.data, .bytes = block_bytes, .stride = block_bytes};
-    begin_within(nodes, &within, COLL_SCATTER);
-    within.own_part = is_leader ? &own : NULL;
-    exchange_within(&within, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS, is_leader ? &offer : NULL,
-                    receive_scattered, &ctx);
+    *bytes = typed_buf_bytes(&root->sent);
+    if (local_root == 0)
+        return call->rank == call->root ? typed_buf_pack(&root->sent, nodes->buffers[0])
+                                        : MPI_SUCCESS;
+    const struct engine_part sent = typed_buf_part(&root->sent);
+    const struct engine_offer offer = offer_to_all(&sent);
+    struct recv_packed_ctx ctx = {&within,
+                                  typed_buf_of_bytes(nodes->buffers[0], NODES_GATHER_MAX_BYTES), 0};
+    begin_within(nodes, &within, COLL_GATHER);
+    exchange_within(&within, ENGINE_GATHER, local_root, 0, call->rank == call->root ? &offer : NULL,
+                    receive_packed, &ctx);
+    *bytes = ctx.bytes;
     return end_within(&within);
+}
+
+/* nodes_payload.store of MPI_Bcast */
+static void store_bcast(void *context, const struct engine_part *data)
+{
+    const struct root_call *root = context;
+    coll_receive_bcast(root->call, &root->recv, root->call->root, data);
+}
+
+/* Keeps the root's record. */
+static void merge_root_record(void *context, const struct nodes_record *lower,
+                              struct nodes_record *higher)
+{
+    (void)context;
+    if (lower->is_root)
+        memcpy(higher, lower,
+               lower->decision == NODES_INLINE ? NODES_SHORT_BYTES : NODES_HEAD_BYTES);
+}
+
+int nodes_bcast(struct coll_call *call)
+{
+    const struct coll_buf *desc = &call->recvbuf;
+    struct root_call bcast = {.call = call};
+    struct typed_buf *buf = &bcast.recv;
+    const struct nodes_payload payload = {load_from_root, NULL, store_bcast, COLL_ALL_RANKS};
+    const struct nodes_operation operation = {merge_root_record, &payload, &bcast, 0};
+    struct nodes_record record = {.decision = NODES_LIBRARY, .is_root = call->rank == call->root};
+    int error = call->root >= call->size
+                    ? MPI_ERR_ROOT
+                    : buf_check(desc, desc->count ? BUF_SENT : BUF_EMPTY_BCAST, buf);
+    if (error == MPI_SUCCESS && desc->count && buf->type.size &&
+        (size_t)desc->count <= NODES_BCAST_MAX_BYTES / buf->type.size) {
+        record.bytes = (uint32_t)typed_buf_bytes(buf);
+        /* The root's size counts: another rank's may be wrong. */
+        record.decision =
+            record.is_root ? nodes_decide(record.bytes, SHORT_DATA_MAX_BYTES) : NODES_INLINE;
+        bcast.sent = *buf;
+    }
+    if (record.decision == NODES_INLINE && record.is_root)
+        error = typed_buf_pack(buf, record.data);
+    enum nodes_decision decision = nodes_agree(call, &operation, error, &record);
+    if (decision == NODES_INLINE) {
+        const struct engine_part data = {record.data, record.bytes, NULL};
+        store_bcast(&bcast, &data);
+    }
+    return decision != NODES_LIBRARY;
+}
+
+/* nodes_payload.store of MPI_Scatter */
+static void store_scattered(void *context, const struct engine_part *data)
+{
+    const struct root_call *root = context;
+    const struct engine_part block = {(const char *)data->data +
+                                          (size_t)root->call->rank * root->block_bytes,
+                                      root->block_bytes, NULL};
+    if (root->recv.addr)
+        coll_set_error(root->call, typed_buf_receive(&root->recv, &block));
 }
 
 int nodes_scatter(struct coll_call *call)
 {
-    const struct nodes *nodes = call->communicator->nodes;
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    struct root_call scatter = {.call = call};
+    struct typed_buf *sent = &scatter.sent, *recvblock = &scatter.recv;
     struct item_layout type;
-    struct typed_buf recvblock = {0}, all = {0};
-    size_t block_bytes = 0, ranks = (size_t)call->size;
-    int root = call->root, is_root = call->rank == root, in_place = recvbuf->addr == MPI_IN_PLACE;
+    size_t ranks = (size_t)call->size;
+    int is_root = call->rank == call->root, in_place = recvbuf->addr == MPI_IN_PLACE;
     if (call->operation == COLL_SCATTERV)
         return 0;
-    int error = root >= call->size ? MPI_ERR_ROOT : MPI_SUCCESS;
+    int error = call->root >= call->size ? MPI_ERR_ROOT : MPI_SUCCESS;
     if (error == MPI_SUCCESS && is_root)
         error = check_blocks(call, recvbuf, sendbuf, &type);
     if (error == MPI_SUCCESS)
         error = in_place && !is_root
                     ? coll_in_place_error()
-                    : find_own_block(call, recvbuf, sendbuf, BUF_RECEIVED, &type, &recvblock);
+                    : find_own_block(call, recvbuf, sendbuf, BUF_RECEIVED, &type, recvblock);
     if (error == MPI_SUCCESS)
-        block_bytes = typed_buf_bytes(&recvblock);
+        scatter.block_bytes = typed_buf_bytes(recvblock);
     if (error == MPI_SUCCESS && is_root)
-        all = (struct typed_buf){sendbuf->addr, sendbuf->count * call->size, type};
-    const struct nodes_merge merge = {nodes_merge_disjoint, NULL, 1};
-    size_t bytes = block_bytes > NODES_GATHER_MAX_BYTES / ranks ? 0 : block_bytes * ranks;
-    struct nodes_record record = {.decision = nodes_decide(bytes, LONG_DATA_MAX_BYTES),
+        *sent = (struct typed_buf){sendbuf->addr, sendbuf->count * call->size, type};
+    if (in_place)
+        recvblock->addr = NULL;
+    size_t bytes =
+        scatter.block_bytes > NODES_GATHER_MAX_BYTES / ranks ? 0 : scatter.block_bytes * ranks;
+    if (is_root && error == MPI_SUCCESS && bytes && typed_buf_bytes(sent) > bytes)
+        error = MPI_ERR_TRUNCATE;
+    const struct nodes_payload payload = {load_from_root, NULL, store_scattered, COLL_ALL_RANKS};
+    const struct nodes_operation operation = {nodes_merge_disjoint, &payload, &scatter, 1};
+    /* The root's record says where the data is. */
+    struct nodes_record record = {.decision =
+                                      nodes_decide(bytes, is_root ? LONG_DATA_MAX_BYTES : SIZE_MAX),
                                   .bytes = (uint32_t)bytes};
     if (record.decision == NODES_INLINE && error == MPI_SUCCESS && is_root)
-        error =
-            typed_buf_bytes(&all) <= bytes ? typed_buf_pack(&all, record.data) : MPI_ERR_TRUNCATE;
-    enum nodes_decision decision = nodes_agree(call, &merge, error, &record);
-    if (decision == NODES_INLINE && !in_place) {
-        const struct engine_part part = {record.data + (size_t)call->rank * block_bytes,
-                                         block_bytes, NULL};
-        call->error = typed_buf_receive(&recvblock, &part);
+        error = typed_buf_pack(sent, record.data);
+    enum nodes_decision decision = nodes_agree(call, &operation, error, &record);
+    if (decision == NODES_INLINE) {
+        const struct engine_part data = {record.data, record.bytes, NULL};
+        store_scattered(&scatter, &data);
     }
-    if (decision != NODES_LAYER)
-        return decision != NODES_LIBRARY;
-    int root_node = nodes->location[root].node, is_root_node = nodes_own(nodes) == root_node;
-    if (is_root_node)
-        call->error = move_to_leader(nodes, is_root ? &all : NULL, root, block_bytes);
-    if (call->error == MPI_SUCCESS && nodes_is_leader(nodes))
-        call->error = scatter_among_leaders(nodes, root_node, block_bytes);
-    if (call->error == MPI_SUCCESS)
-        call->error = scatter_within(nodes, &recvblock, in_place, is_root_node, block_bytes);
-    return 1;
+    return decision != NODES_LIBRARY;
 }
 
 /* ---- MPI_Alltoall ---- */
@@ -441,22 +478,24 @@ int nodes_alltoall(struct coll_call *call)
     size_t ranks = (size_t)call->size, largest = ranks * (size_t)nodes->largest,
            local_ranks = (size_t)nodes_size(nodes, nodes_own(nodes));
     read.block_bytes = typed_buf_bytes(&all) / ranks;
-    const struct nodes_merge merge = {nodes_merge_disjoint, NULL, 1};
+    const struct nodes_operation operation = {nodes_merge_disjoint, NULL, NULL, 1};
     size_t bytes =
         read.block_bytes > NODES_GATHER_MAX_BYTES / largest ? 0 : read.block_bytes * ranks;
     struct nodes_record record = {.decision = nodes_decide(bytes, LONG_DATA_MAX_BYTES / ranks),
                                   .bytes = (uint32_t)bytes};
     if (record.decision == NODES_INLINE && error == MPI_SUCCESS)
         error = typed_buf_pack(&all, record.data + (size_t)call->rank * bytes);
-    enum nodes_decision decision = nodes_agree(call, &merge, error, &record);
-    if (decision == NODES_INLINE)
-        call->error = read_record(&read, &record, read_column);
+    enum nodes_decision decision = nodes_agree(call, &operation, error, &record);
+    if (decision == NODES_INLINE) {
+        const struct engine_part data = {record.data, record.bytes, NULL};
+        call->error = read_part(&read, &data, read_column);
+    }
     if (decision != NODES_LAYER)
         return decision != NODES_LIBRARY;
     call->error = gather_to_leader(nodes, &all, NULL, bytes);
     if (call->error == MPI_SUCCESS && nodes_is_leader(nodes))
         call->error = alltoall_among_leaders(nodes, read.block_bytes);
     if (call->error == MPI_SUCCESS)
-        call->error = read_from_leader(&read, bytes * local_ranks, COLL_ALL_RANKS, read_sorted);
+        call->error = read_from_leader(&read, bytes * local_ranks, read_sorted);
     return 1;
 }
