@@ -28,7 +28,7 @@ int command_bench(int argc, char **argv)
     static int is_quick, is_fresh, is_json;
     static const struct command_option options[] = {
         {"mpi", .text = &mpi},        {"quick", .flag = &is_quick}, {"repeats", .text = &repeats},
-        {"fresh", .flag = &is_fresh}, {"json", .flag = &is_json},   {NULL}};
+        {"fresh", .flag = &is_fresh}, {"json", .flag = &is_json},   {.name = NULL}};
     if (options_parse(argc, argv, options, bench_help) != 0)
         return 2;
     if (optind < argc) {
@@ -60,7 +60,7 @@ int command_report(int argc, char **argv)
 {
     static const char *results, *output, *const none[] = {NULL};
     static const struct command_option options[] = {
-        {"results", .text = &results}, {"output", .text = &output, .letter = 'o'}, {NULL}};
+        {"results", .text = &results}, {"output", .text = &output, .letter = 'o'}, {.name = NULL}};
     if (options_parse(argc, argv, options, report_help) != 0)
         return 2;
     if (optind < argc) {

@@ -261,7 +261,7 @@ static void write_verdict(struct output_json *json, const struct verdict *verdic
 int command_check(int argc, char **argv)
 {
     static int is_json;
-    static const struct command_option options[] = {{"json", .flag = &is_json}, {NULL}};
+    static const struct command_option options[] = {{"json", .flag = &is_json}, {.name = NULL}};
     struct output_json json = {.out = stdout};
     int status = 0;
     unsigned width = output_width(stdout);

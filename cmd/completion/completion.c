@@ -322,7 +322,7 @@ int command_completion(int argc, char **argv)
         const char *shell;
         void (*print)(FILE *);
     } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
-    static const struct command_option options[] = {{NULL}};
+    static const struct command_option options[] = {{.name = NULL}};
     if (options_parse(argc, argv, options, completion_help) != 0)
         return 2;
     for (size_t i = 0; optind + 1 == argc && i < sizeof(shells) / sizeof(shells[0]); i++)

@@ -202,16 +202,14 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     }
     double stopped = now() - start;
     free(notes.bytes);
-    if (opened >= 0 && result == 0 && written < 0)
-        return core_report_write_error(path, (int)-written);
-    if (opened >= 0 && result != 0)
-        return explain(task, result, stuck);
-    if (result != 0) {
+    if (result != 0 && opened < 0)
         core_discard_file(fd);
+    if (result != 0)
         return explain(task, result, stuck);
-    }
     if (opened < 0 && core_finish_file(fd, path, written) != 0)
         return 1;
+    if (opened >= 0 && written < 0)
+        return core_report_write_error(path, (int)-written);
     printf("%s: task %d (pid %d), %u thread%s, %s; stopped for %.3f s\n", path, task->id, task->pid,
            count, count == 1 ? "" : "s", output_bytes(size, (uint64_t)written), stopped);
     print_code_hint(&code, inside);
@@ -368,7 +366,7 @@ int command_core(int argc, char **argv)
         {"crashed", .text = &crashed},
         {"max-mib", .text = &most},
         {"output", .text = &request.file, .letter = 'o'},
-        {NULL}};
+        {.name = NULL}};
     char *end;
     open_standard_streams();
     if (options_parse(argc, argv, options, core_help) != 0 ||

@@ -225,7 +225,7 @@ int command_doctor(int argc, char **argv)
     static int is_json;
     static const char *text;
     static const struct command_option options[] = {
-        {"json", .flag = &is_json}, {"ranks", .text = &text}, {NULL}};
+        {"json", .flag = &is_json}, {"ranks", .text = &text}, {.name = NULL}};
     if (options_parse(argc, argv, options, doctor_help) != 0)
         return 2;
     unsigned ranks = text ? ranks_from(text) : 0;

@@ -15,6 +15,11 @@ struct gdb_job {
     unsigned argc;
 };
 
+/* script.c: prints the path as a word of one of gdb's commands that take file names, in quotes. 0,
+ * or -EINVAL without a word: it is not absolute, or has control characters, of which a newline
+ * would begin another command. */
+int gdb_write_path(FILE *out, const char *path);
+
 /* script.c: writes the commands by which gdb attaches to each member, one file for each, so that an
  * error in one does not stop the next, and puts them into argv. 0 or -1, having said why. */
 int gdb_write_scripts(struct gdb_job *job);

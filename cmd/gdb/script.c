@@ -88,11 +88,8 @@ static int copy_program(const char *path, const char *directory, int pid, char c
 
 /* ---- Scripts ---- */
 
-/* Prints the path as a word of one of gdb's commands that take file names, in quotes. 0, or -EINVAL
- * without a word: it is not absolute, or has control characters, of which a newline would begin
- * another command. The path may be one that a program of another user has put into the memory of
- * its space. */
-static int write_path(FILE *out, const char *path)
+/* The path may be one that a program of another user has put into the memory of its space. */
+int gdb_write_path(FILE *out, const char *path)
 {
     if (path[0] != '/' || output_has_control(path))
         return -EINVAL;
@@ -145,7 +142,7 @@ static void print_code(FILE *out, const struct code *code)
     if (!is_file(code->path) || access(code->path, R_OK) != 0)
         return; /* replaced by another file meanwhile */
     fprintf(out, "add-symbol-file ");
-    write_path(out, code->path);
+    gdb_write_path(out, code->path);
     fprintf(out, " -o %#" PRIxPTR "\n", code->base);
 }
 
@@ -169,9 +166,9 @@ static void print_task(FILE *out, const struct ps_space *space, const struct ps_
                  "eval \"inferior %%d\", $onespace_last\n");
     if (has_program) {
         fprintf(out, "file ");
-        write_path(out, path);
+        gdb_write_path(out, path);
         fprintf(out, "\nsymbol-file ");
-        write_path(out, path);
+        gdb_write_path(out, path);
         fprintf(out, " -o %#" PRIxPTR "\n", bias);
     }
     fprintf(out, "attach %d\n", task->pid);

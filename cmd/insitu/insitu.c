@@ -312,7 +312,7 @@ int command_insitu(int argc, char **argv)
         {"space", .text = &request.space},
         {"wait", .text = &request.wait},
         {"joined", .flag = &request.is_joined}, /* not for users */
-        {NULL}};
+        {.name = NULL}};
     if (argc > 1 && argv[1][0] != '-') {
         request.verb = *++argv;
         argv[0] = argv[-1];

@@ -125,7 +125,7 @@ int command_map(int argc, char **argv)
                                                     {"all", .flag = &request.view.all},
                                                     {"tasks", .flag = &request.view.tasks},
                                                     {"svg", .text = &request.svg},
-                                                    {NULL}};
+                                                    {.name = NULL}};
     char *picture = NULL;
     size_t size = 0;
     if (options_parse(argc, argv, options, map_help) != 0)

@@ -282,7 +282,7 @@ static void add_if_member(void *context, int pid, int directory)
  * or -errno; *members is the caller's to free. */
 static int find_members(struct ps_member **members)
 {
-    struct member_list list = {NULL};
+    struct member_list list = {.members = NULL};
     open_spaces();
     long result = proc_each_number("/proc", add_if_member, &list);
     *members = list.members;

@@ -61,7 +61,7 @@ int command_ps(int argc, char **argv)
     static const struct command_option options[] = {{"json", .flag = &request.is_json},
                                                     {"all", .flag = &request.all},
                                                     {"sort", .text = &order},
-                                                    {NULL}};
+                                                    {.name = NULL}};
     if (options_parse(argc, argv, options, ps_help) != 0)
         return 2;
     if (order && strcmp(order, "memory") != 0 && strcmp(order, "time") != 0) {

@@ -327,18 +327,14 @@ static long read_space(struct reading *reading)
 static long list_members(struct reading *reading, long error)
 {
     struct ps_space *space = reading->space;
-    if (!space->problem[0] && access_yama_scope() == YAMA_NO_ATTACH)
-        snprintf(
-            space->problem, sizeof(space->problem),
-            "its registry cannot be read (%s): kernel.yama.ptrace_scope is 3, which forbids it "
-            "to root too until the machine boots anew; what follows is what /proc tells",
-            strerror((int)-error));
-    else if (!space->problem[0])
+    if (!space->problem[0])
         snprintf(space->problem, sizeof(space->problem),
-                 "its registry cannot be read (%s): set kernel.yama.ptrace_scope to 0, or in a "
-                 "container "
-                 "allow ptrace; what follows is what /proc tells",
-                 strerror((int)-error));
+                 "its registry cannot be read (%s): %s; what follows is what /proc tells",
+                 strerror((int)-error),
+                 access_yama_scope() == YAMA_NO_ATTACH
+                     ? "kernel.yama.ptrace_scope is 3, which forbids it to root too until the "
+                       "machine boots anew"
+                     : "set kernel.yama.ptrace_scope to 0, or in a container allow ptrace");
     space->tasks = calloc(reading->count ? reading->count : 1, sizeof(*space->tasks));
     if (!space->tasks)
         return -ENOMEM;

@@ -484,7 +484,7 @@ int command_windows(int argc, char **argv)
     static const struct command_option options[] = {{"verify", .flag = &request.verify},
                                                     {"repair", .flag = &request.repair},
                                                     {"json", .flag = &request.as_json},
-                                                    {NULL}};
+                                                    {.name = NULL}};
     if (options_parse(argc, argv, options, windows_help) != 0)
         return 2;
     if (optind >= argc)

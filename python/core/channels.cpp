@@ -20,9 +20,12 @@ namespace
 
 using Timeout = std::optional<double>;
 
-// Raises the exception for a result of onespace/insitu.h; `timeout_message` is for -ETIMEDOUT.
-[[noreturn]] void raise_error(int result, const std::string &name, const char *timeout_message)
+// Raises the exception for a negative result of onespace/insitu.h; `timeout_message` is for
+// -ETIMEDOUT.
+void check(int result, const std::string &name, const char *timeout_message = "")
 {
+    if (result >= 0)
+        return;
     if (result == -ETIMEDOUT)
         errors::raise_errno(result, "channel '" + name + "': " + timeout_message);
     const std::string message = onespace_insitu_message();
@@ -197,14 +200,33 @@ void describe_buffer(nb::handle data, const std::string &name, onespace_insitu_a
     }
 }
 
+// A program's end of a channel.
+class End : private NonCopyable
+{
+  public:
+    explicit End(const std::string &name) : name(name)
+    {
+    }
+    std::string name;
+
+  protected:
+    void check_open() const
+    {
+        if (!handle)
+            errors::raise(PyExc_ValueError, "channel '" + name + "' is closed");
+    }
+    onespace_insitu *handle = nullptr;
+    bool busy = false;
+};
+
 // ---- The producer ----
 
-class Producer : private NonCopyable
+class Producer : public End
 {
   public:
     Producer(const std::string &name, const std::string &policy, unsigned depth, unsigned rank,
              unsigned ranks, unsigned consumers)
-        : name(name)
+        : End(name)
     {
         struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
         const char *text = errors::c_string(name, "the name of a channel");
@@ -216,8 +238,7 @@ class Producer : private NonCopyable
         int result = onespace_init();
         if (result >= 0)
             result = onespace_insitu_create(text, &options, &handle);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(result, name);
         arrays_in_use.resize(std::max(depth, options.policy == ONESPACE_INSITU_COPY ? 4u : 1u));
     }
     ~Producer()
@@ -237,11 +258,9 @@ class Producer : private NonCopyable
         int result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
             return onespace_insitu_begin(handle, step, ms);
         });
-        if (result < 0)
-            raise_error(
-                result, name,
-                "consumers still need the step whose arrays are reused next, or too few have "
-                "opened the channel");
+        check(result, name,
+              "consumers still need the step whose arrays are reused next, or too few have "
+              "opened the channel");
         // No consumer reads the arrays of this set any more.
         if (result == 0)
             arrays_in_use[published % arrays_in_use.size()].clear();
@@ -258,9 +277,7 @@ class Producer : private NonCopyable
         array.units = errors::c_string(units, "the units of an array");
         copy_extents(global_shape, array.dimensions, array.global_shape, "global_shape");
         copy_extents(offset, array.dimensions, array.offset, "offset");
-        int result = onespace_insitu_put(handle, &array);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(onespace_insitu_put(handle, &array), name);
         arrays_in_use[published % arrays_in_use.size()].push_back(data);
     }
     void put_attribute(const std::string &attribute_name, const nb::object &value)
@@ -282,17 +299,13 @@ class Producer : private NonCopyable
         }
         if (PyErr_Occurred())
             throw nb::python_error();
-        int result = onespace_insitu_put_attribute(handle, &attribute);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(onespace_insitu_put_attribute(handle, &attribute), name);
     }
     void publish()
     {
         BusyGuard guard(busy, name);
         check_open();
-        int result = onespace_insitu_publish(handle);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(onespace_insitu_publish(handle), name);
         published++;
     }
     void close(Timeout timeout)
@@ -302,13 +315,10 @@ class Producer : private NonCopyable
             return;
         int result = errors::wait_for(errors::Deadline(timeout),
                                       [&](int ms) { return onespace_insitu_close(handle, ms); });
-        if (result < 0)
-            raise_error(result, name, "consumers have not taken and released all steps yet");
+        check(result, name, "consumers have not taken and released all steps yet");
         handle = nullptr;
         arrays_in_use.assign(arrays_in_use.size(), {});
     }
-
-    std::string name;
 
   private:
     static int policy_of(const std::string &policy)
@@ -322,11 +332,6 @@ class Producer : private NonCopyable
         errors::raise(PyExc_ValueError,
                       "unknown policy '" + policy + "': give 'wait', 'skip' or 'copy'");
     }
-    void check_open() const
-    {
-        if (!handle)
-            errors::raise(PyExc_ValueError, "channel '" + name + "' is closed");
-    }
     static void copy_extents(const std::optional<std::vector<uint64_t>> &given, unsigned dimensions,
                              uint64_t *numbers, const char *what)
     {
@@ -339,8 +344,6 @@ class Producer : private NonCopyable
             std::copy(given->begin(), given->end(), numbers);
     }
 
-    onespace_insitu *handle = nullptr;
-    bool busy = false;
     uint64_t published = 0;
     // The arrays that consumers may be reading, by set.
     std::vector<std::vector<nb::object>> arrays_in_use;
@@ -366,10 +369,10 @@ void add_producer(nb::module_ &module)
 
 using Numbers = std::vector<uint64_t>;
 
-class Consumer : private NonCopyable
+class Consumer : public End
 {
   public:
-    Consumer(const std::string &name, bool every, Timeout timeout) : name(name)
+    Consumer(const std::string &name, bool every, Timeout timeout) : End(name)
     {
         int mode = every ? ONESPACE_INSITU_EVERY : ONESPACE_INSITU_LATEST;
         const char *text = errors::c_string(name, "the name of a channel");
@@ -378,8 +381,7 @@ class Consumer : private NonCopyable
             result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
                 return onespace_insitu_open(text, mode, ms, &handle);
             });
-        if (result < 0)
-            raise_error(result, name, "it was not created in time: check the name, or wait longer");
+        check(result, name, "it was not created in time: check the name, or wait longer");
     }
     ~Consumer()
     {
@@ -394,8 +396,8 @@ class Consumer : private NonCopyable
         int result = errors::wait_for(errors::Deadline(timeout), [&](int ms) {
             return onespace_insitu_take(handle, &step, ms);
         });
-        if (result < 0 && result != -ENODATA)
-            raise_error(result, name, "no step was published in time");
+        if (result != -ENODATA)
+            check(result, name, "no step was published in time");
         return result == 0;
     }
     void release(onespace_insitu_step &step)
@@ -404,8 +406,7 @@ class Consumer : private NonCopyable
             return;
         int result = onespace_insitu_release(handle, &step);
         step.ticket = 0;
-        if (result < 0)
-            raise_error(result, name, "");
+        check(result, name);
     }
     void close()
     {
@@ -434,11 +435,10 @@ class Consumer : private NonCopyable
     {
         struct onespace_insitu_array array;
         check_open();
-        int result = onespace_insitu_get(handle, &step, rank,
-                                         errors::c_string(array_name, "the name of an array"),
-                                         ONESPACE_INSITU_ANY, &array);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(onespace_insitu_get(handle, &step, rank,
+                                  errors::c_string(array_name, "the name of an array"),
+                                  ONESPACE_INSITU_ANY, &array),
+              name);
         return array;
     }
     std::vector<std::string> names(const onespace_insitu_step &step, unsigned rank)
@@ -451,7 +451,7 @@ class Consumer : private NonCopyable
              (result = onespace_insitu_array_at(handle, &step, rank, i, &array)) == 0; i++)
             found.push_back(array.name);
         if (result != -ENOENT)
-            raise_error(result, name, "");
+            check(result, name);
         return found;
     }
     nb::dict attributes(const onespace_insitu_step &step, unsigned rank)
@@ -467,7 +467,7 @@ class Consumer : private NonCopyable
                 : attribute.type == ONESPACE_INSITU_NUMBER ? nb::cast(attribute.number)
                                                            : nb::cast(attribute.text);
         if (result != -ENOENT)
-            raise_error(result, name, "");
+            check(result, name);
         return found;
     }
     // Copies a box of a global array into a new array in C order.
@@ -481,8 +481,7 @@ class Consumer : private NonCopyable
             result = onespace_insitu_get(handle, &step, rank,
                                          errors::c_string(array_name, "the name of an array"),
                                          ONESPACE_INSITU_ANY, &array);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(result, name);
         if (offset.size() != array.dimensions || shape.size() != array.dimensions)
             errors::raise(PyExc_ValueError,
                           "array '" + array_name + "' has " + std::to_string(array.dimensions) +
@@ -493,12 +492,10 @@ class Consumer : private NonCopyable
         result = onespace_insitu_read(handle, &step,
                                       errors::c_string(array_name, "the name of an array"),
                                       array.type, offset.data(), shape.data(), out.address);
-        if (result < 0)
-            raise_error(result, name, "");
+        check(result, name);
         return target;
     }
 
-    std::string name;
     onespace_insitu_step current = {}; // the step of the iteration; ticket 0: none
 
   private:
@@ -510,11 +507,6 @@ class Consumer : private NonCopyable
         nb::object master;
     };
 
-    void check_open() const
-    {
-        if (!handle)
-            errors::raise(PyExc_ValueError, "channel '" + name + "' is closed");
-    }
     static bool is_same(const onespace_insitu_array &a, const onespace_insitu_array &b)
     {
         return a.address == b.address && a.type == b.type && a.dimensions == b.dimensions &&
@@ -543,8 +535,6 @@ class Consumer : private NonCopyable
         return holds.back();
     }
 
-    onespace_insitu *handle = nullptr;
-    bool busy = false;
     std::vector<CachedArray> cache;
     std::vector<std::shared_ptr<MemoryHold>> holds;
 };

@@ -84,6 +84,22 @@ def test_each_step_of_a_table_names_functions_and_a_file(page):
     assert not bad, "\n".join(bad)
 
 
+# Names of glibc, musl, the kernel and the CPU.
+FOREIGN_NAMES = {"CTR_EL0", "__unmapself", "_dl_get_origin", "rt_sigreturn"}
+
+
+def test_identifiers_on_the_pages_are_in_the_code():
+    files = [file for directory in ("bench", "cmake", "cmd", "include", "plugins", "python", "scripts", "src", "tests")
+             for file in (ROOT / directory).rglob("*")
+             if file.suffix in (".c", ".h", ".S", ".cpp", ".hpp", ".py", ".txt", ".cmake", ".in") and file.is_file()
+             and file.parent != Path(__file__).parent]
+    code = {name for file in files for name in re.findall(r"[A-Za-z_]\w*_\w*", file.read_text(errors="replace"))}
+    missing = [f"{relative(page)}: {name}" for page in PAGES
+               for name in re.findall(r"`([A-Za-z_]\w*_\w+)(?:\(\))?`", re.sub(r"(?s)```.*?```", "", page.read_text()))
+               if name not in code | FOREIGN_NAMES]
+    assert not missing, "\n".join(missing)
+
+
 # The paths of the calls that a reader follows most: title, page, and the most files that one may lead through.
 CALL_PATHS = [("From `onespace_spawn` to `main`:", "life-of-a-task.md", 6),
               ("From `exit` to the free slot:", "life-of-a-task.md", 6),
@@ -124,10 +140,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors_of(place), f"{target} names no title"
 
 
-def test_every_page_of_internals_is_in_its_index():
+def test_every_page_of_internals_is_in_its_index_and_on_the_website():
     index = (ROOT / "docs/internals/README.md").read_text()
+    navigation = (ROOT / "packaging/website/mkdocs.yml.in").read_text()
     for page in (ROOT / "docs/internals").glob("*.md"):
         assert page.name == "README.md" or f"({page.name})" in index, f"{relative(page)} is not in the index"
+        assert f"internals/{page.name}\n" in navigation, f"{relative(page)} is not in the navigation of the website"
 
 
 def test_every_header_of_the_registry_is_described():

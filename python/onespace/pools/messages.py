@@ -88,3 +88,9 @@ def first_line(error: BaseException) -> str:
     """The class and the first line of the text of an exception."""
     text = str(error).strip().split("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def caused_by(cause: BaseException | None, error: BaseException) -> BaseException:
+    """The error, with its cause."""
+    error.__cause__ = cause
+    return error

@@ -341,8 +341,7 @@ class WorkerGroup:
         with self._state_lock:
             if self.broken is not None:
                 return
-            self.broken = BrokenProcessPool(text)
-            self.broken.__cause__ = cause
+            self.broken = messages.caused_by(cause, BrokenProcessPool(text))
             futures = [*self._posted.values(), *(future for future, _, _ in self._queue)]
             self._queue.clear()
             self._kill_workers()
@@ -436,10 +435,8 @@ class WorkerGroup:
             received.memory = self._memory_holds(received, worker)
             value = messages.loads(received, self.delivery)
         except Exception as error:
-            new = pickle.UnpicklingError(f"the result of a call in {worker} cannot be loaded: "
-                                         f"{messages.first_line(error)}")
-            new.__cause__ = error
-            _finish(future, error=new)
+            _finish(future, error=messages.caused_by(error, pickle.UnpicklingError(
+                f"the result of a call in {worker} cannot be loaded: {messages.first_line(error)}")))
             return
         _finish(future, value)
 
@@ -559,18 +556,14 @@ def _finish(future: Future, value: Any = None, error: BaseException | None = Non
 
 def _copy_of_error(error: BrokenProcessPool) -> BrokenProcessPool:
     """Each future gets its own exception, because raising one adds to its traceback."""
-    new = BrokenProcessPool(*error.args)
-    new.__cause__ = error.__cause__
-    return new
+    return messages.caused_by(error.__cause__, BrokenProcessPool(*error.args))
 
 
 def _submit_error(function: Any, error: Exception) -> Exception:
     name = getattr(function, "__qualname__", None) or repr(function)
-    new = pickle.PicklingError(f"the call of {name} cannot be sent to a worker: {messages.first_line(error)}: use "
-                               "functions of modules and arguments that can be pickled, or give the pool "
-                               "pickler=cloudpickle.CloudPickler")
-    new.__cause__ = error
-    return new
+    return messages.caused_by(error, pickle.PicklingError(
+        f"the call of {name} cannot be sent to a worker: {messages.first_line(error)}: use functions of modules and "
+        "arguments that can be pickled, or give the pool pickler=cloudpickle.CloudPickler"))
 
 
 def _unpack_error(received: _core.ReceivedMessage) -> tuple[bytes | None, str, str]:
@@ -585,8 +578,7 @@ def _load_error(received: _core.ReceivedMessage) -> BaseException:
         error = None
     if not isinstance(error, BaseException):
         error = RuntimeError(f"a call raised an exception that cannot be pickled: {line}")
-    error.__cause__ = messages.RemoteTraceback(trace)
-    return error
+    return messages.caused_by(messages.RemoteTraceback(trace), error)
 
 
 @atexit.register

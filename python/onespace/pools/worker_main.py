@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import runpy
 import signal
 import sys
@@ -112,26 +113,20 @@ class CallRunner:
 
 
 def _load_error(error: BaseException) -> BaseException:
-    import pickle
-    new = pickle.UnpicklingError(
+    return messages.caused_by(error, pickle.UnpicklingError(
         f"the function or an argument of this call cannot be loaded in worker {WorkerState.number}: "
         f"{messages.first_line(error)}: define functions and classes at the top level of a module that the worker can "
-        "import, or give the pool pickler=cloudpickle.CloudPickler")
-    new.__cause__ = error
-    return new
+        "import, or give the pool pickler=cloudpickle.CloudPickler"))
 
 
 def _result_error(result: Any, error: BaseException) -> BaseException:
-    import pickle
-    new = pickle.PicklingError(f"the result of this call, a {type(result).__name__}, cannot be sent back: "
-                               f"{messages.first_line(error)}: return a value that can be pickled")
-    new.__cause__ = error
-    return new
+    return messages.caused_by(error, pickle.PicklingError(
+        f"the result of this call, a {type(result).__name__}, cannot be sent back: {messages.first_line(error)}: "
+        "return a value that can be pickled"))
 
 
 def pack_error(error: BaseException, pickler: type | None) -> bytes:
     """An exception as a message that can always be loaded: (pickle or None, first line, traceback)."""
-    import pickle
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     error.__traceback__ = None
     error.__cause__ = error.__context__ = None
@@ -191,7 +186,6 @@ def _attach(address: int, number: int, socket: int, parent: int, parent_pid: int
 
 def _set_up(endpoint: _core.WorkerEndpoint, number: int) -> tuple[CallRunner, int | None]:
     """Import the parent's main module and call the initializer."""
-    import pickle
     received = endpoint.setup()
     main, inner = pickle.loads(received.pickle)
     _adopt_parent_state(main, f"onespace-{number}")
