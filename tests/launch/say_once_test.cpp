@@ -1,5 +1,5 @@
-// tests/launch/say_once_test.cpp: of the processes that share a token one prints the message, and the
-// others wait for it.
+// tests/launch/say_once_test.cpp: of the processes that share a token one prints the message, and
+// the others wait for it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

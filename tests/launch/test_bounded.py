@@ -101,7 +101,7 @@ def test_too_few_descriptors_are_reported_before_the_start(job, guests):
 
 
 def test_ranks_that_come_late_do_not_repeat_the_message(job, guests):
-    """As on a busy machine: the host that has reported it waits for them, for as long as they come one after another."""
+    """As on a busy machine: the host that has reported it waits for them while they come one after another."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
