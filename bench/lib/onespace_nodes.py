@@ -167,12 +167,11 @@ class Nodes:
         # Launchers pass their environment on; shims of two nodes would find each other in a common directory.
         program = ["sh", "-c", f'export XDG_RUNTIME_DIR={shlex.quote(str(self.directory))}/run-'
                    '$(cat /proc/sys/kernel/hostname); exec "$@"', "sh", *program]
+        hosts = ",".join(f"{address}:{each}" for address in self.addresses)
         if mpi.kind == "openmpi":
-            hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, *(["--allow-run-as-root"] if os.geteuid() == 0 else []), "--host", hosts,
                      "--map-by", "slot", "--bind-to", "none", "--oversubscribe", *self.openmpi_options(mpi)]
         else:
-            hosts = ",".join(f"{address}:{each}" for address in self.addresses)
             words = [mpi.launcher, "-hosts", hosts, "-launcher", "ssh", "-launcher-exec", str(self.agent),
                      "-localhost", LAUNCHER]
         # Launchers pass their environment on; each node has a private socket directory, removed with the node.
