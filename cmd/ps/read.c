@@ -195,7 +195,7 @@ static void read_out_of_range(const struct reading *reading, struct ps_task *tas
 static void fill_task(const struct reading *reading, struct ps_task *task, unsigned index,
                       struct space_slot *slot)
 {
-    uint32_t state = space_state(slot);
+    uint32_t state = slot_state(slot);
     uint64_t now = futex_now_ns();
     int inner_pid = atomic_load_explicit(&slot->pid, memory_order_relaxed);
     *task = (struct ps_task){
@@ -228,7 +228,7 @@ static void fill_task(const struct reading *reading, struct ps_task *task, unsig
 /* A slot that is COLLECTED and has no memory counts as free. */
 static int is_in_use(struct space_slot *slot)
 {
-    uint32_t state = space_state(slot);
+    uint32_t state = slot_state(slot);
     return state_name(state) &&
            (state != SLOT_COLLECTED ||
             atomic_load_explicit(&slot->memory, memory_order_relaxed) != MEMORY_NONE);

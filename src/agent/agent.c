@@ -25,15 +25,10 @@
 #include "onespace.h"
 #include "space/child.h"
 
-extern unsigned long getauxval(unsigned long) WEAK;
 extern int mallopt(int, int) WEAK;
-extern int *__errno_location(void) WEAK;
 extern struct r_debug _r_debug WEAK;        /* glibc */
 extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern char **environ WEAK;
-extern int dladdr(const void *, Dl_info *) WEAK;
-extern void *dlopen(const char *, int) WEAK;
-extern char *dlerror(void) WEAK;
 extern void _exit(int) WEAK;
 
 typedef int main_function(int, char **, char **);
@@ -89,13 +84,6 @@ static int find_space(void)
     if (!(self->flags & ONESPACE_SPAWN_NO_INTERPOSE))
         agent_low = layout_range(slot_index(space, self));
     return 1;
-}
-
-static uintptr_t first_link_map(void)
-{
-    if (&_r_debug)
-        return (uintptr_t)_r_debug.r_map;
-    return &_dl_debug_addr ? (uintptr_t)_dl_debug_addr->r_map : 0;
 }
 
 /* The auxiliary vector follows the environment. ld.so has moved both over its own arguments. */
@@ -198,9 +186,10 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
     if (!find_space())
         return;
     record_auxv(&_r_debug ? envp : &environ ? environ : NULL);
-    if (space_is_thread(agent_self))
+    if (slot_is_thread(agent_self))
         divert_exit();
-    agent_space->operations.task_loaded(agent_self, first_link_map());
+    const struct r_debug *debug = &_r_debug ? &_r_debug : &_dl_debug_addr ? _dl_debug_addr : NULL;
+    agent_space->operations.task_loaded(agent_self, debug ? (uintptr_t)debug->r_map : 0);
     tune_heap();
     find_libc_free();
     clear_errno();
@@ -257,13 +246,6 @@ static int serve_and_run_main(int argc, char **argv, char **envp)
     return program_main(argc, argv, envp);
 }
 
-/* A main that makes the task serve calls and then runs the given one. */
-static main_function *main_that_serves(main_function *main)
-{
-    program_main = main;
-    return serve_and_run_main;
-}
-
 /* ---- The start of the program ----
  *
  * A program's entry code passes main to the libc's __libc_start_main. The agent's function of that
@@ -314,8 +296,10 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     }
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;
-    if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS))
-        main = main_that_serves(main);
+    if (main && child && (agent_self->flags & ONESPACE_SPAWN_CALLS)) {
+        program_main = main;
+        main = serve_and_run_main;
+    }
     if (!real || !main)
         for (;;)
             raw(__NR_exit_group, 127);

@@ -13,6 +13,11 @@
 /* libc's: RTLD_NEXT finds what comes after the agent. NULL in a program of glibc 2.33 or older that
  * has no libdl. */
 extern void *dlsym(void *restrict, const char *restrict) WEAK;
+extern void *dlopen(const char *, int) WEAK;
+extern char *dlerror(void) WEAK;
+extern int dladdr(const void *, Dl_info *) WEAK;
+extern int *__errno_location(void) WEAK;
+extern unsigned long getauxval(unsigned long) WEAK;
 
 /* NULL outside a space, or if the space is another version's. Set once, before the program's first
  * constructor. */

@@ -22,14 +22,9 @@
 #include "space/layout.h"
 
 /* libc's; any program with an MPI library has them. */
-extern void *dlopen(const char *, int) WEAK;
-extern char *dlerror(void) WEAK;
-extern int dladdr(const void *, Dl_info *) WEAK;
-extern unsigned long getauxval(unsigned long) WEAK;
 extern char *getenv(const char *) WEAK;
 extern int setenv(const char *, const char *, int) WEAK;
 extern int dlclose(void *) WEAK;
-extern int *__errno_location(void) WEAK;
 
 static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
@@ -192,18 +187,15 @@ static void *find_internal(const char *name, const void *caller)
     return own ? own : dlsym(RTLD_NEXT, name);
 }
 
-/* Open MPI has its Fortran bindings in a library of their own. */
-static void *find_own(unsigned index, const char *name, void *library)
-{
-    void *fortran = index >= FORTRAN ? dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    return dlsym(fortran ? fortran : library, name);
-}
-
 /* Another library with the name comes first: a tool that wraps MPI_NAME and calls PMPI_NAME, or a
  * copy of the layer that the program is linked with. */
 static void *find_target(unsigned index, const char *name, void *library)
 {
-    void *next = dlsym(RTLD_NEXT, name), *own = library ? find_own(index, name, library) : NULL;
+    /* Open MPI has its Fortran bindings in a library of their own. */
+    void *fortran =
+        library && index >= FORTRAN ? dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *next = dlsym(RTLD_NEXT, name);
+    void *own = library ? dlsym(fortran ? fortran : library, name) : NULL;
     if (next && next != own)
         return next;
     void *wrapped = layer && !(own && is_only_forwarded(index)) ? dlsym(layer, name) : NULL;
@@ -284,18 +276,15 @@ void place_symmetric_heap(void)
 {
     static const char setting[] = "OMPI_MCA_sshmem_base_start_address";
     uintptr_t address = agent_low + (LAYOUT_MAPPINGS + LAYOUT_BREAK) / 2;
-    char digits[24], *first = digits + sizeof(digits) - 1;
+    char digits[24];
     if (!agent_low || !dlopen || !dlclose || !getenv || !setenv || getenv(setting) ||
         getenv("OMPI_MCA_memheap_base_start_address"))
         return;
     void *openshmem = dlopen("liboshmem.so.40", RTLD_LAZY | RTLD_NOLOAD);
     if (!openshmem)
         return;
-    *first = 0;
-    do
-        *--first = (char)('0' + address % 10);
-    while (address /= 10);
-    setenv(setting, first, 0);
+    text_append_number(digits, address, 10);
+    setenv(setting, digits, 0);
     dlclose(openshmem);
 }
 

@@ -18,8 +18,6 @@ struct dwarf_eh_bases {
 typedef const void *find_fde_function(void *, struct dwarf_eh_bases *);
 find_fde_function _Unwind_Find_FDE;
 
-extern void *dlopen(const char *, int) WEAK;
-
 /* .eh_frame_hdr as linkers write it: encodings, then sorted pairs relative to its beginning. */
 struct unwind_table {
     uint8_t version, frame_encoding, count_encoding, table_encoding;

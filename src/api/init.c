@@ -21,6 +21,7 @@
 #include "arch/trampoline.h"
 #include "base/futex.h"
 #include "base/page.h"
+#include "base/proc.h"
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
@@ -121,15 +122,17 @@ static long fence_break(struct space *space)
  * mapping there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
 static long check_region(void)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
-    unsigned long start, end;
-    int is_free = 1;
-    if (!maps)
-        return -errno;
-    while (is_free && fscanf(maps, "%lx-%lx%*[^\n]", &start, &end) == 2)
-        is_free = end <= LAYOUT_REGION || start >= SHARED_END;
-    fclose(maps);
-    return is_free ? 0 : -ENOMEM;
+    char buffer[4096];
+    struct proc_maps maps;
+    struct proc_mapping mapping;
+    long result = proc_maps_open(&maps, 0, buffer, sizeof(buffer));
+    if (result < 0)
+        return result;
+    while (result == 0 && proc_maps_next(&maps, &mapping))
+        if (mapping.end > LAYOUT_REGION && mapping.start < SHARED_END)
+            result = -ENOMEM;
+    proc_maps_close(&maps);
+    return result;
 }
 
 /* Unmaps what map_space maps, and the memory of ended tasks. */
@@ -168,19 +171,14 @@ static long map_space(struct space *space)
 /* ---- The chain that debuggers follow (space/member.c), appended to that of the root's ld.so ----
  */
 
-/* Since glibc 2.35 struct r_debug is followed by r_next. */
-static int ld_so_has_chain(void)
-{
-    unsigned major, minor;
-    return sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor) == 2 &&
-           (major > 2 || minor >= 35);
-}
-
-/* Where debuggers start: the DT_DEBUG entry of the root's program. */
+/* Where debuggers start: the DT_DEBUG entry of the root's program. NULL before glibc 2.35, whose
+ * struct r_debug no r_next follows. */
 static struct space_namespace *first_namespace(const struct space *space)
 {
     const struct link_map *program = (const struct link_map *)space->slots[0].link_map;
-    if (!program || !ld_so_has_chain())
+    unsigned major = 0, minor = 0;
+    (void)sscanf(gnu_get_libc_version(), "%u.%u", &major, &minor);
+    if (!program || major < 2 || (major == 2 && minor < 35))
         return NULL;
     for (const ElfW(Dyn) *entry = program->l_ld; entry->d_tag != DT_NULL; entry++)
         if (entry->d_tag == DT_DEBUG)

@@ -52,12 +52,6 @@ struct object {
     uintptr_t symbols, strings, gnu_hash, hash, versions;
 };
 
-/* ld.so relocates the addresses in a dynamic section, unless it is read-only or ld.so is musl's. */
-static uintptr_t absolute(uintptr_t bias, uintptr_t value)
-{
-    return value < bias ? bias + value : value;
-}
-
 static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
 {
     Elf64_Dyn entry;
@@ -66,7 +60,8 @@ static int read_object(uintptr_t bias, uintptr_t dynamic, struct object *object)
     for (unsigned i = 0; i < 512; i++) {
         if (peek(dynamic + i * sizeof(entry), &entry, sizeof(entry)) != 0)
             return -EFAULT;
-        uintptr_t value = absolute(bias, entry.d_un.d_ptr);
+        /* ld.so has relocated the address, unless the section is read-only or ld.so is musl's. */
+        uintptr_t value = entry.d_un.d_ptr < bias ? bias + entry.d_un.d_ptr : entry.d_un.d_ptr;
         if (entry.d_tag == DT_NULL)
             return object->symbols && object->strings ? 0 : -ENOENT;
         else if (entry.d_tag == DT_SYMTAB)
@@ -249,7 +244,7 @@ static void wait_until_loaded(struct space *space, struct space_slot *slot, int 
 {
     uint64_t deadline = futex_deadline(LOAD_TIMEOUT_MS);
     while (!atomic_load_explicit(&slot->loaded, memory_order_acquire) &&
-           slot_find(space, id) == slot && space_state(slot) <= SLOT_RUNNING &&
+           slot_find(space, id) == slot && slot_state(slot) <= SLOT_RUNNING &&
            futex_now_ns() < deadline)
         futex_wait(&slot->loaded, 0, futex_deadline(LOAD_SLICE_MS));
 }
@@ -278,9 +273,9 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     int result = force_libc_locking();
     if (result < 0)
         return result;
-    if (slot_is_alive(space_state(slot)) && slot != &space->slots[0])
+    if (slot_is_alive(slot_state(slot)) && slot != &space->slots[0])
         wait_until_loaded(space, slot, id); /* earlier, a later library's symbol could be found */
-    if (!slot_is_alive(space_state(slot)))
+    if (!slot_is_alive(slot_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
     return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
 }

@@ -58,7 +58,7 @@ int onespace_task(int number)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
-        uint32_t state = space_state(slot);
+        uint32_t state = slot_state(slot);
         if (slot->number != number)
             continue;
         if (slot_is_alive(state))
@@ -85,7 +85,7 @@ int onespace_pid(int id)
         return -EPERM;
     int pid = pid_of(space, id);
     struct space_slot *slot = slot_find(space, id);
-    if (pid && slot && space_is_thread(slot))
+    if (pid && slot && slot_is_thread(slot))
         pid = atomic_load(&slot->pid); /* of the process */
     return pid ? pid : -ESRCH;
 }
@@ -99,7 +99,7 @@ int onespace_kill(int id, int signal)
     if (!pid)
         return -ESRCH;
     struct space_slot *slot = slot_find(space, id);
-    if (slot && space_is_thread(slot))
+    if (slot && slot_is_thread(slot))
         return syscall(SYS_tgkill, atomic_load(&slot->pid), pid, signal) == 0 ? 0 : -errno;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0) /* before Linux 5.3 */
@@ -134,7 +134,7 @@ int onespace_owner(const void *address)
     uint32_t highest = atomic_load(&space->highest);
     for (unsigned i = 1; index == LAYOUT_SLOTS && i <= highest; i++) {
         const struct space_slot *slot = &space->slots[i];
-        if (space_state(slot) != SLOT_FREE &&
+        if (slot_state(slot) != SLOT_FREE &&
             intervals_overlap(slot, INTERVALS_OUT_OF_RANGE, (uintptr_t)address,
                               (uintptr_t)address + 1))
             index = i;
@@ -242,14 +242,8 @@ int onespace_wait(int id, struct onespace_status *status, int timeout_ms)
             id == ONESPACE_ANY ? collect_any(space, me, status) : collect_id(space, me, id, status);
         if (result != 0)
             return result;
-        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
-            return -ETIMEDOUT;
-        if (!reaper_is_alive(space)) {
-            if (me == ONESPACE_ROOT)
-                reaper_kill_survivors(space);
-            return -EOWNERDEAD;
-        }
-        uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
-        futex_wait(&space->ends, seen, slice < deadline ? slice : deadline);
+        result = reaper_await(space, space_self(), &space->ends, seen, deadline);
+        if (result < 0)
+            return result;
     }
 }

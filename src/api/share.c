@@ -6,7 +6,6 @@
 
 #include "base/futex.h"
 #include "space/member.h"
-#include "reaper/reaper.h"
 
 static int check_name(const char *name)
 {
@@ -48,7 +47,7 @@ static int import_now(struct space *space, struct space_slot *owner, int id, con
     long result = hold_take(space, owner, self);
     if (result < 0)
         return (int)result;
-    uint32_t state = space_state(owner);
+    uint32_t state = slot_state(owner);
     if (slot_find(space, id) != owner)
         result = -ESRCH;
     else if (slot_is_alive(state))
@@ -84,15 +83,9 @@ int onespace_import(int id, const char *name, void **address, size_t *size, int 
             return -EDEADLK;
         if (result != -ENOENT)
             break;
-        if (timeout_ms == 0 || (deadline != UINT64_MAX && futex_now_ns() >= deadline))
-            return -ETIMEDOUT;
-        if (!reaper_is_alive(space)) {
-            if (space_self() == &space->slots[0])
-                reaper_kill_survivors(space);
-            return -EOWNERDEAD;
-        }
-        uint64_t slice = futex_deadline(1000); /* to notice a killed reaper */
-        futex_wait(&space->names, seen, slice < deadline ? slice : deadline);
+        result = reaper_await(space, space_self(), &space->names, seen, deadline);
+        if (result < 0)
+            return result;
     }
     if (result == 0) {
         *address = found;

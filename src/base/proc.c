@@ -7,6 +7,22 @@
 #include "base/raw.h"
 #include "base/text.h"
 
+char *proc_path(char *path, int pid, const char *name)
+{
+    char *end = text_append(path, "/proc/");
+    end = pid ? text_append_number(end, (uint64_t)pid, 10) : text_append(end, "self");
+    return text_append(text_append(end, "/"), name);
+}
+
+static const char *skip_field(const char *text)
+{
+    while (*text && *text != ' ')
+        text++;
+    while (*text == ' ')
+        text++;
+    return text;
+}
+
 /* ---- /proc/PID/stat ---- */
 
 enum { TEXT_BYTES = 1024 };
@@ -14,7 +30,9 @@ enum { TEXT_BYTES = 1024 };
 static long read_stat(int pid, char text[TEXT_BYTES])
 {
     char path[32];
-    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)pid, 10), "/stat");
+    if (pid == 0) /* the parent of a process whose parent is in another PID namespace */
+        return -ENOENT;
+    proc_path(path, pid, "stat");
     long fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (raw_failed(fd))
         return fd;
@@ -30,12 +48,8 @@ static long read_stat(int pid, char text[TEXT_BYTES])
 static uint64_t field(const char *text, int wanted)
 {
     uint64_t value;
-    for (int number = 3; number < wanted && *text; number++) {
-        while (*text && *text != ' ')
-            text++;
-        while (*text == ' ')
-            text++;
-    }
+    for (int number = 3; number < wanted && *text; number++)
+        text = skip_field(text);
     text_read_number(text, &value);
     return value;
 }
@@ -69,15 +83,6 @@ long proc_read_stat(int pid, struct proc_stat *stat)
 
 /* ---- /proc/PID/maps ---- */
 
-static const char *skip_field(const char *text)
-{
-    while (*text && *text != ' ')
-        text++;
-    while (*text == ' ')
-        text++;
-    return text;
-}
-
 /* "START-END PERMISSIONS OFFSET DEVICE INODE   NAME" */
 int proc_parse_mapping(const char *line, struct proc_mapping *mapping)
 {
@@ -99,9 +104,8 @@ int proc_parse_mapping(const char *line, struct proc_mapping *mapping)
 
 long proc_maps_open(struct proc_maps *maps, int pid, char *buffer, size_t capacity)
 {
-    char path[32], *end = text_append(path, "/proc/");
-    end = pid ? text_append_number(end, (uint64_t)pid, 10) : text_append(end, "self");
-    text_append(end, "/maps");
+    char path[32];
+    proc_path(path, pid, "maps");
     *maps = (struct proc_maps){.buffer = buffer, .capacity = capacity};
     maps->fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     return raw_failed(maps->fd) ? maps->fd : 0;

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Writes /proc/PID/NAME, or /proc/self/NAME for pid 0. Returns the end of the text. */
+char *proc_path(char *path, int pid, const char *name);
+
 /* ---- /proc/PID/stat ---- */
 
 struct proc_stat {

@@ -31,16 +31,14 @@ struct elf_segment { /* one PT_LOAD */
 struct elf_info {
     uint64_t entry;      /* virtual, without load bias */
     uint64_t phdr_vaddr; /* where the program headers land, 0 if in no segment */
-    uint16_t phnum, phentsize;
+    uint16_t phnum;
     uint64_t low, high; /* extent: low rounded down to align, high up to a page */
     uint64_t align;     /* largest p_align, at least a page, at most 1 GiB */
     unsigned segment_count;
     struct elf_segment segments[ELF_SEGMENTS_MAX];
     char interpreter[PATH_MAX]; /* PT_INTERP, empty if none (static PIE) */
     int executable_stack;       /* PT_GNU_STACK with PF_X */
-    int takes_argv0_preload; /* of an interpreter, as a command: --argv0 and --preload (glibc 2.33,
-                              * musl)
-                              */
+    int takes_argv0_preload;    /* of an interpreter: --argv0 and --preload (glibc 2.33, musl) */
     uint64_t dynamic_vaddr, dynamic_size; /* PT_DYNAMIC, 0 if none */
 };
 

@@ -8,16 +8,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
+#include "base/text.h"
 
 /* Debian's valgrind is a script that runs valgrind.bin: check the name at every step. */
 int elf_check_name(const char *path, struct elf_problem *problem)
 {
-    const char *name = base_name(path);
+    const char *name = text_basename(path);
     if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
         return 0;
     return elf_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
+
 static char start_program[PATH_MAX];
 
 void elf_set_python_start(const char *path)
@@ -36,8 +38,7 @@ static bool is_fixed(int fd)
 static const char *version_of(const char *path)
 {
     static const char name[] = "python";
-    const char *base = strrchr(path, '/');
-    base = base != NULL ? base + 1 : path;
+    const char *base = text_basename(path);
     if (strncmp(base, name, sizeof(name) - 1) != 0 || !isdigit((unsigned char)base[6]))
         return NULL;
     return base + sizeof(name) - 1;

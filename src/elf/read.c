@@ -346,7 +346,6 @@ int elf_read(int fd, struct elf_info *info, struct elf_problem *problem)
     if (status != 0)
         return status;
     info->phnum = reading.header.e_phnum;
-    info->phentsize = reading.header.e_phentsize;
     place_table(&reading);
     return 0;
 }

@@ -582,19 +582,13 @@ static bool search_continues(int status)
            status == -ENODEV || status == -ETIMEDOUT;
 }
 
-/* False if the directory may not be searched: shells then say "not found", too. */
-static bool exists(const struct chain *chain, const char *candidate)
-{
-    struct stat status;
-    return fstatat(chain->dirfd, candidate, &status, 0) == 0;
-}
-
 /* Reports the most specific of several failures along PATH: a file without permission, else one
  * that exists but lacks something (its interpreter), else that nothing was found. */
 static int search(struct chain *chain, const char *file, char *const argv[], const char *path,
                   struct elf_program *program)
 {
     struct elf_problem denied = {0}, lacking = {0}, *problem = chain->problem;
+    struct stat status_of_file;
     char candidate[PATH_MAX];
     for (const char *at = path, *end;; at = end + 1) {
         int status = -ENOENT;
@@ -602,7 +596,9 @@ static int search(struct chain *chain, const char *file, char *const argv[], con
             status = try_file(chain, candidate, argv, program);
             if (!search_continues(status))
                 return status;
-            if (status == -EACCES && denied.error == 0 && exists(chain, candidate))
+            /* A file in a directory that may not be searched counts as not found, as in shells. */
+            if (status == -EACCES && denied.error == 0 &&
+                fstatat(chain->dirfd, candidate, &status_of_file, 0) == 0)
                 elf_refuse(&denied, EACCES, problem->fix, "was found as %.200s, which %s",
                            candidate, problem->reason);
             else if (chain->opened && lacking.error == 0)

@@ -147,7 +147,7 @@ static int find_versions(const struct elf_file *file, uint64_t symbols_index,
     return 0;
 }
 
-/* On success the table owns memory: close_table. -ENOENT when the file has no such table. */
+/* On success the caller frees table->strings. -ENOENT when the file has no such table. */
 static int open_table(int fd, unsigned type, struct symbol_table *table)
 {
     struct elf_file file = {.fd = -1};
@@ -175,11 +175,6 @@ static int open_table(int fd, unsigned type, struct symbol_table *table)
     return status;
 }
 
-static void close_table(struct symbol_table *table)
-{
-    free(table->strings);
-}
-
 /* How well a definition matches `name`: 0 if it does not; the greatest wins. Global precedes weak,
  * weak precedes local. In .symtab the linker writes versions into the name: name@@V is the default,
  * name@V an old one. An old version is better than none: a task may need it. */
@@ -202,18 +197,13 @@ static int rank_of(const struct symbol_table *table, const ElfW(Sym) * symbol, b
     return old ? rank : rank + 3;
 }
 
-/* Whether the string table contains it at all: avoids reading the symbols, which are many. */
-static bool may_hold(const struct symbol_table *table, const char *name, size_t length)
-{
-    return memmem(table->strings, table->strings_size, name, length) != NULL;
-}
-
 static int scan_symbols(const struct symbol_table *table, const char *name, struct found *best)
 {
     ElfW(Sym) symbols[SYMBOLS_AT_ONCE];
     ElfW(Half) versions[SYMBOLS_AT_ONCE] = {0};
     size_t length = strlen(name);
-    if (!may_hold(table, name, length))
+    /* The string table is searched first: the symbols are many. */
+    if (!memmem(table->strings, table->strings_size, name, length))
         return 0;
     for (uint64_t first = 0; first < table->count; first += SYMBOLS_AT_ONCE) {
         uint64_t left = table->count - first;
@@ -244,7 +234,7 @@ static int find_symbol(int fd, unsigned type, const char *name, ElfW(Sym) * symb
     if (status != 0)
         return status;
     status = scan_symbols(&table, name, &best);
-    close_table(&table);
+    free(table.strings);
     if (status == 0 && best.rank == 0)
         status = -ENOENT;
     if (status == 0)
@@ -279,7 +269,7 @@ static int find_any(int fd, unsigned type, const char *const names[])
     int index = 0;
     for (; names[index] != NULL && status == 0 && best.rank == 0; index++)
         status = scan_symbols(&table, names[index], &best);
-    close_table(&table);
+    free(table.strings);
     if (status != 0)
         return status;
     return best.rank != 0 ? index - 1 : -ENOENT;
@@ -317,6 +307,6 @@ int elf_imports(int fd, const char *const names[])
         for (size_t i = 0; i < count && status == 0; i++)
             status = is_import_of(&table, &symbols[i], names);
     }
-    close_table(&table);
+    free(table.strings);
     return status;
 }

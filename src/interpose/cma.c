@@ -32,14 +32,11 @@ static struct space_slot *find_member(struct space *space, struct space_slot *se
     uint32_t at = atomic_load_explicit(&self->interpose.peer, memory_order_relaxed);
     if (atomic_load_explicit(&space->pids[at], memory_order_acquire) == pid)
         return &space->slots[at];
-    uint32_t highest = atomic_load_explicit(&space->highest, memory_order_relaxed);
-    for (at = 0; at <= highest; at++) {
-        if (atomic_load_explicit(&space->pids[at], memory_order_acquire) != pid)
-            continue;
-        atomic_store_explicit(&self->interpose.peer, at, memory_order_relaxed);
-        return &space->slots[at];
-    }
-    return NULL;
+    struct space_slot *found = slot_of_pid(space, pid);
+    if (found)
+        atomic_store_explicit(&self->interpose.peer, slot_index(space, found),
+                              memory_order_relaxed);
+    return found;
 }
 
 /* Whether the process still runs the member's program. A static program has no agent to put it on
@@ -80,7 +77,7 @@ static struct space_slot *hold_member(struct space *space, struct space_slot *se
 static int may_access(struct space *space, const struct space_slot *owner,
                       const struct space_slot *target)
 {
-    return owner == target || space_is_thread(owner) || space_is_thread(target) ||
+    return owner == target || slot_is_thread(owner) || slot_is_thread(target) ||
            hold_exists(space, owner, target);
 }
 
@@ -198,11 +195,6 @@ static int next_entry(struct cursor *cursor)
 struct bounds {
     uintptr_t begin, end;
 };
-
-static int overlap(const struct bounds *a, const struct bounds *b)
-{
-    return a->begin < b->end && b->begin < a->end;
-}
 
 /* Whether the whole vector is valid, and all of it the target's. The kernel validates both vectors
  * before it copies anything, so this is tested before the first byte is copied. */
@@ -326,7 +318,8 @@ long interpose_process_vm(struct space_slot *self, long nr, const long a[6])
     long copied = -1, result;
     if (interpose_can_recover(self) && is_valid(&local, &caller_side, &local_bounds) &&
         is_valid(&remote, &target_side, &remote_bounds) &&
-        !(target == self && overlap(&local_bounds, &remote_bounds)))
+        !(target == self && local_bounds.begin < remote_bounds.end &&
+          remote_bounds.begin < local_bounds.end))
         copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev, 0);
     result = copied;
     if (copied < 0) {

@@ -48,34 +48,32 @@ static int covered_by_extent(const struct space_slot *self, const long a[6])
            address - interpose->image_low == (uintptr_t)a[5];
 }
 
+/* The extent of a library was mapped at `result`. */
+static long record_extent(struct space_slot *self, long result, const long a[6])
+{
+    self->interpose.image_low = (uintptr_t)result;
+    self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
+    self->interpose.image_fd = (int)a[4];
+    if (a[2] & PROT_EXEC)
+        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
+    return result;
+}
+
 static long map_extent(struct space_slot *self, const long a[6])
 {
     /* MAP_NORESERVE: no memory is accounted for patched pages, so that after the patch their
      * mapping merges with its neighbours again. */
     long b[6] = {a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], a[5]};
     long result = interpose_mmap_unpatched(self, b);
-    if (raw_failed(result)) /* file system mounted noexec: map as requested */
-        return interpose_mmap_unpatched(self, a);
-    if (a[2] & PROT_EXEC)
-        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
-    self->interpose.image_low = (uintptr_t)result;
-    self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
-    self->interpose.image_fd = (int)a[4];
-    return result;
+    /* On a file system mounted noexec: map as requested. */
+    return raw_failed(result) ? interpose_mmap_unpatched(self, a) : record_extent(self, result, a);
 }
 
 /* Maps the extent over a part of the reserved addresses, which are marked as used already. */
 static long map_reserved_extent(struct space_slot *self, const long a[6])
 {
     long result = raw(__NR_mmap, a[0], a[1], PROT_READ | PROT_EXEC, a[3] | MAP_NORESERVE, a[4], 0);
-    if (raw_failed(result))
-        return interpose_mmap(self, __NR_mmap, a);
-    self->interpose.image_low = (uintptr_t)result;
-    self->interpose.image_high = (uintptr_t)result + (size_t)a[1];
-    self->interpose.image_fd = (int)a[4];
-    if (a[2] & PROT_EXEC)
-        interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
-    return result;
+    return raw_failed(result) ? interpose_mmap(self, __NR_mmap, a) : record_extent(self, result, a);
 }
 
 static long map_populated(struct space_slot *self, const long a[6], long flags, long fd,
@@ -157,9 +155,8 @@ long ldso_mmap(struct space_slot *self, long nr, const long a[6])
         (a[3] & MAP_DENYWRITE) && in_files(self, (uintptr_t)a[0], (size_t)a[1]))
         return map_reserved_extent(self, a);
     if (is_fixed && (a[2] & PROT_WRITE) &&
-        (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES)) {
+        (size_t)a[1] <= (is_file ? POPULATE_DATA : POPULATE_ZEROES))
         return is_file ? read_data(self, a) : map_populated(self, a, a[3], -1, 0);
-    }
     if (is_file && !is_fixed && a[2] == PROT_READ && a[5] == 0 && is_cached(a))
         return LAYOUT_CACHE;
     return interpose_mmap(self, __NR_mmap, a);
@@ -184,19 +181,14 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
     return raw(__NR_mprotect, a[0], a[1], a[2]);
 }
 
-/* The library of the driver. A program that loads it may get memory that the CPU cannot read. */
-static int is_gpu_library(const char *path)
-{
-    return text_skip_prefix(text_basename(path), "libcuda.so") != NULL;
-}
-
 /* ld.so finds our libxpmem.so.0 wherever it looks for one: the kernel module's library would map
  * memory that a pointer reaches anyway. Unlike a preload this costs other programs nothing. */
 long ldso_openat(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
     const char *ours = space_registry()->xpmem_library, *path = (const char *)a[1];
-    if (path && is_gpu_library(path))
+    /* A program that loads the library of the driver may get memory that the CPU cannot read. */
+    if (path && text_skip_prefix(text_basename(path), "libcuda.so"))
         atomic_store_explicit(&self->interpose.gpu_library, 1, memory_order_relaxed);
     if (path && ours[0] && text_equal(text_basename(path), "libxpmem.so.0")) {
         long fd = raw(__NR_openat, a[0], ours, a[2], a[3]);

@@ -262,16 +262,6 @@ static void begin_mapping(struct filter *filter, int is_whole_line)
     }
 }
 
-/* numa_maps has only the start of each mapping. */
-static void begin_numa(struct filter *filter)
-{
-    uintptr_t start, low, high;
-    text_read_hex(filter->line, &start);
-    filter->is_listed = find_own(filter, start, start + 1, "", &low, &high);
-    if (filter->is_listed)
-        put_text(filter, filter->line);
-}
-
 /* The number in a line "Field:  number kB", or NULL. */
 static const char *find_value(const char *line, char field[FIELD_BYTES])
 {
@@ -349,9 +339,14 @@ static void handle_maps(struct filter *filter, int is_whole_line)
         put_text(filter, "\n");
 }
 
+/* numa_maps has only the start of each mapping. */
 static void handle_numa(struct filter *filter, int is_whole_line)
 {
-    begin_numa(filter);
+    uintptr_t start, low, high;
+    text_read_hex(filter->line, &start);
+    filter->is_listed = find_own(filter, start, start + 1, "", &low, &high);
+    if (filter->is_listed)
+        put_text(filter, filter->line);
     if (is_whole_line && filter->is_listed)
         put_text(filter, "\n");
 }

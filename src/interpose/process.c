@@ -76,7 +76,7 @@ long interpose_execve(struct space_slot *self, long nr, const long a[6])
     long *path = nr == __NR_execve ? &b[0] : &b[1];
     struct space *space = space_registry();
     int leaves = interpose_is_task(self); /* not a forked or vforked child */
-    if (leaves && space_is_thread(self))
+    if (leaves && slot_is_thread(self))
         return -EPERM; /* it would end all other threads of the process */
     if (is_own_executable((const char *)*path))
         *path = (long)interpose_program(self);
@@ -206,7 +206,7 @@ void thread_mode_install_handler(void)
 
 int thread_mode_set_handler(struct space_slot *self, const long a[6], long *result)
 {
-    if (a[0] != THREAD_MODE_SIGNAL || !a[1] || !space_is_thread(self) || !interpose_is_task(self))
+    if (a[0] != THREAD_MODE_SIGNAL || !a[1] || !slot_is_thread(self) || !interpose_is_task(self))
         return 0;
     struct space_sigaction wanted;
     *result = interpose_copy_from_user(&wanted, (const void *)a[1], sizeof(wanted));
@@ -239,7 +239,7 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
 
 long interpose_exit_group(struct space_slot *self, long nr, const long a[6])
 {
-    if (space_is_thread(self))
+    if (slot_is_thread(self))
         thread_mode_exit(self, (int)a[0]);
     return raw(nr, a[0]);
 }

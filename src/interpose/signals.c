@@ -61,7 +61,7 @@ void interpose_install_fault_handlers(struct space_slot *self)
 {
     uintptr_t trampolines = self->interpose.trampolines;
     self->interpose.fault_trampoline = ARCH_HAS_KEYS && self->guard_key
-                                           ? guard_trampoline(trampolines)
+                                           ? arch_guard_trampoline(trampolines)
                                            : arch_fault_trampoline(trampolines);
     for (unsigned i = 0; i < 2; i++) {
         raw(__NR_rt_sigaction, fault_signals[i], NULL, recorded(self, fault_signals[i]),

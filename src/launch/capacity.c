@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/raw.h"
 #include "space/layout.h"
 #include "space/registry.h"
@@ -37,46 +37,23 @@ static uint64_t mapping_limit(void)
     return read == 1 ? limit : UINT64_MAX;
 }
 
-/* The state of reading /proc/self/maps. A line begins with the address, in hexadecimal, and '-'. */
-struct maps_parser {
-    uintptr_t start; /* of the line's mapping, as far as it was read */
-    int in_address;
-    uint32_t per_slot[LAYOUT_SLOTS];
-};
-
-static void parse_character(struct maps_parser *parser, struct mapping_count *count, char character)
-{
-    if (character == '\n') {
-        parser->in_address = 1;
-        parser->start = 0;
-        count->used++;
-    } else if (parser->in_address && character != '-') {
-        unsigned digit =
-            character <= '9' ? (unsigned)(character - '0') : (unsigned)(character - 'a') + 10;
-        parser->start = parser->start * 16 + digit;
-    } else if (parser->in_address) {
-        parser->in_address = 0;
-        unsigned slot = layout_slot_of(parser->start);
-        if (slot > 0 && slot < LAYOUT_SLOTS && ++parser->per_slot[slot] > count->largest)
-            count->largest = parser->per_slot[slot];
-    }
-}
-
-/* Reading /proc/self/maps blocks all changes of the space's mappings meanwhile. Allocates nothing.
- */
+/* Reading the list blocks all changes of the space's mappings meanwhile. Allocates nothing. */
 static void count_mappings(struct mapping_count *count)
 {
     char buffer[16384];
-    struct maps_parser parser;
-    memset(&parser, 0, sizeof(parser));
-    parser.in_address = 1;
+    uint32_t per_slot[LAYOUT_SLOTS] = {0};
+    struct proc_maps maps;
+    struct proc_mapping mapping;
     *count = (struct mapping_count){.limit = mapping_limit()};
-    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    for (ssize_t length; fd >= 0 && (length = read(fd, buffer, sizeof(buffer))) > 0;)
-        for (ssize_t i = 0; i < length; i++)
-            parse_character(&parser, count, buffer[i]);
-    if (fd >= 0)
-        close(fd);
+    if (proc_maps_open(&maps, 0, buffer, sizeof(buffer)) != 0)
+        return;
+    while (proc_maps_next(&maps, &mapping)) {
+        unsigned slot = layout_slot_of(mapping.start);
+        count->used++;
+        if (slot > 0 && slot < LAYOUT_SLOTS && ++per_slot[slot] > count->largest)
+            count->largest = per_slot[slot];
+    }
+    proc_maps_close(&maps);
 }
 
 /* Whether no more mappings are left than one failed start, or one freed block, returns. */

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cgroup/cgroup.h"
+
 /* ---- capacity.c ---- */
 
 enum capacity_resource {
@@ -61,28 +63,7 @@ int capacity_describe_mappings(unsigned running, unsigned ranks, char *message, 
 void oversubscription_add(const void *cpus, size_t size);
 void oversubscription_remove(void);
 
-/* ---- cgroup.c: control groups, version 2 and version 1, and the machine's memory ---- */
-
-/* Calls `visit` with the directory of the process's group for a controller, then with that of each
- * ancestor. pid: 0 for the caller. Uses version 1 where that has the controller, else version 2. In
- * a container the group's path may not be visible; then only the mount point is visited. */
-void cgroup_each(int pid, const char *controller,
-                 void (*visit)(const char *directory, void *context), void *context);
-
-/* The number in a file of a group: 0, or -1 when the file is missing or says "max". */
-int cgroup_number(const char *directory, const char *name, uint64_t *value);
-
-/* The lowest limit that a controller ("memory", "pids") sets for this process's group or one of its
- * ancestors, or CAPACITY_UNLIMITED. names: of the file in version 2 and in version 1. used:
- * subtract the number in this file of the same group; or NULL. */
-uint64_t cgroup_lowest_limit(const char *controller, const char *const names[2], const char *used);
-
-/* Bytes of memory that the group uses, and its limit: 0, or -1 when there is no limit. Cached files
- * that were not used lately do not count: the kernel reclaims them before it kills a process. */
-int cgroup_memory(const char *directory, uint64_t *used, uint64_t *limit);
-
-/* A number of kB from /proc/meminfo, in bytes; 0 when it is missing. */
-uint64_t machine_memory(const char *key);
+/* ---- oom_watch.c ---- */
 
 /* Detects that the kernel's OOM killer ended a space because its memory control group was full.
  *

@@ -47,11 +47,6 @@ enum { MAKE_MS = 50, SETTLE_MS = 100, MAKE_TRIES = 100, TIME_DIGITS = 16 };
 #define TMP    "/tmp"
 #define PREFIX "onespace-"
 
-static int is_private(const struct stat *status)
-{
-    return S_ISDIR(status->st_mode) && status->st_uid == geteuid() && (status->st_mode & 077) == 0;
-}
-
 /* 0: a directory that only this user can use. -EACCES: another user's. -EPERM: this user's, but not
  * private. Or another -errno. */
 static int check_private(const char *path)
@@ -59,7 +54,9 @@ static int check_private(const char *path)
     struct stat status;
     if (lstat(path, &status) != 0)
         return -errno;
-    return is_private(&status) ? 0 : status.st_uid != geteuid() ? -EACCES : -EPERM;
+    if (status.st_uid != geteuid())
+        return -EACCES;
+    return S_ISDIR(status.st_mode) && (status.st_mode & 077) == 0 ? 0 : -EPERM;
 }
 
 /* Sets the usual path. Returns whether it is in the user's XDG_RUNTIME_DIR, to which other users
@@ -210,8 +207,6 @@ int runtime_dir_lock(const char *path)
 }
 
 /* ---- Sockets ---- */
-
-/* find or start the host of a named space. */
 
 enum { CONNECT_TRIES = 200, START_TRIES = 5, BACKLOG = 1024, HOST_LISTENER = 3, HOST_ERROR_PIPE };
 

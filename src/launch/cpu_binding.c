@@ -24,112 +24,51 @@
 
 #define LIBRARY "libhwloc.so.15" /* of all versions 2.x */
 
-static struct {
-    void *library;
-    __typeof__(hwloc_topology_init) *topology_init;
-    __typeof__(hwloc_topology_load) *topology_load;
-    __typeof__(hwloc_topology_destroy) *topology_destroy;
-    __typeof__(hwloc_get_obj_by_depth) *get_obj_by_depth;
-    __typeof__(hwloc_obj_type_is_normal) *obj_type_is_normal;
-    __typeof__(hwloc_bitmap_dup) *bitmap_dup;
-    __typeof__(hwloc_bitmap_free) *bitmap_free;
-    __typeof__(hwloc_bitmap_or) *bitmap_or;
-    __typeof__(hwloc_bitmap_singlify) *bitmap_singlify;
-    __typeof__(hwloc_bitmap_first) *bitmap_first;
-    __typeof__(hwloc_bitmap_next) *bitmap_next;
-    __typeof__(hwloc_bitmap_weight) *bitmap_weight;
-} hwloc;
+/* FUNCTION(result, name without hwloc_, parameters, arguments) */
+#define HWLOC_FUNCTIONS(FUNCTION)                                                                  \
+    FUNCTION(int, topology_init, (hwloc_topology_t * topology), (topology))                        \
+    FUNCTION(int, topology_load, (hwloc_topology_t topology), (topology))                          \
+    FUNCTION(void, topology_destroy, (hwloc_topology_t topology), (topology))                      \
+    FUNCTION(hwloc_obj_t, get_obj_by_depth, (hwloc_topology_t topology, int depth, unsigned idx),  \
+             (topology, depth, idx))                                                               \
+    FUNCTION(int, obj_type_is_normal, (hwloc_obj_type_t type), (type))                             \
+    FUNCTION(hwloc_bitmap_t, bitmap_dup, (hwloc_const_bitmap_t bitmap), (bitmap))                  \
+    FUNCTION(void, bitmap_free, (hwloc_bitmap_t bitmap), (bitmap))                                 \
+    FUNCTION(int, bitmap_or,                                                                       \
+             (hwloc_bitmap_t res, hwloc_const_bitmap_t bitmap1, hwloc_const_bitmap_t bitmap2),     \
+             (res, bitmap1, bitmap2))                                                              \
+    FUNCTION(int, bitmap_singlify, (hwloc_bitmap_t bitmap), (bitmap))                              \
+    FUNCTION(int, bitmap_first, (hwloc_const_bitmap_t bitmap), (bitmap))                           \
+    FUNCTION(int, bitmap_next, (hwloc_const_bitmap_t bitmap, int prev), (bitmap, prev))            \
+    FUNCTION(int, bitmap_weight, (hwloc_const_bitmap_t bitmap), (bitmap))
+
+#define LOADED(result, name, parameters, arguments) static __typeof__(hwloc_##name) *loaded_##name;
+HWLOC_FUNCTIONS(LOADED)
+
+#define DEFINE(result, name, parameters, arguments)                                                \
+    result hwloc_##name parameters                                                                 \
+    {                                                                                              \
+        return loaded_##name arguments;                                                            \
+    }
+HWLOC_FUNCTIONS(DEFINE)
 
 static int hwloc_load(char *message, size_t size)
 {
+#define ADDRESS(result, name, parameters, arguments) {"hwloc_" #name, &loaded_##name},
     static const struct {
         const char *name;
         void *function; /* a pointer to one */
-    } wanted[] = {
-        {"hwloc_topology_init", &hwloc.topology_init},
-        {"hwloc_topology_load", &hwloc.topology_load},
-        {"hwloc_topology_destroy", &hwloc.topology_destroy},
-        {"hwloc_get_obj_by_depth", &hwloc.get_obj_by_depth},
-        {"hwloc_obj_type_is_normal", &hwloc.obj_type_is_normal},
-        {"hwloc_bitmap_dup", &hwloc.bitmap_dup},
-        {"hwloc_bitmap_free", &hwloc.bitmap_free},
-        {"hwloc_bitmap_or", &hwloc.bitmap_or},
-        {"hwloc_bitmap_singlify", &hwloc.bitmap_singlify},
-        {"hwloc_bitmap_first", &hwloc.bitmap_first},
-        {"hwloc_bitmap_next", &hwloc.bitmap_next},
-        {"hwloc_bitmap_weight", &hwloc.bitmap_weight},
-    };
-    void *library = hwloc.library ? hwloc.library : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    } wanted[] = {HWLOC_FUNCTIONS(ADDRESS)};
+    static void *library;
+    if (!library)
+        library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     for (size_t i = 0; library && i < sizeof(wanted) / sizeof(wanted[0]); i++)
         if (!(*(void **)wanted[i].function = dlsym(library, wanted[i].name)))
             library = NULL;
-    if (!library) {
-        snprintf(message, size, "--cpu-bind core needs hwloc: %s", dlerror());
-        return -1;
-    }
-    hwloc.library = library;
-    return 0;
-}
-
-int hwloc_topology_init(hwloc_topology_t *topology)
-{
-    return hwloc.topology_init(topology);
-}
-
-int hwloc_topology_load(hwloc_topology_t topology)
-{
-    return hwloc.topology_load(topology);
-}
-
-void hwloc_topology_destroy(hwloc_topology_t topology)
-{
-    hwloc.topology_destroy(topology);
-}
-
-hwloc_obj_t hwloc_get_obj_by_depth(hwloc_topology_t topology, int depth, unsigned idx)
-{
-    return hwloc.get_obj_by_depth(topology, depth, idx);
-}
-
-int hwloc_obj_type_is_normal(hwloc_obj_type_t type)
-{
-    return hwloc.obj_type_is_normal(type);
-}
-
-hwloc_bitmap_t hwloc_bitmap_dup(hwloc_const_bitmap_t bitmap)
-{
-    return hwloc.bitmap_dup(bitmap);
-}
-
-void hwloc_bitmap_free(hwloc_bitmap_t bitmap)
-{
-    hwloc.bitmap_free(bitmap);
-}
-
-int hwloc_bitmap_or(hwloc_bitmap_t result, hwloc_const_bitmap_t bitmap1,
-                    hwloc_const_bitmap_t bitmap2)
-{
-    return hwloc.bitmap_or(result, bitmap1, bitmap2);
-}
-
-int hwloc_bitmap_singlify(hwloc_bitmap_t bitmap)
-{
-    return hwloc.bitmap_singlify(bitmap);
-}
-
-int hwloc_bitmap_first(hwloc_const_bitmap_t bitmap)
-{
-    return hwloc.bitmap_first(bitmap);
-}
-
-int hwloc_bitmap_next(hwloc_const_bitmap_t bitmap, int prev)
-{
-    return hwloc.bitmap_next(bitmap, prev);
-}
-
-int hwloc_bitmap_weight(hwloc_const_bitmap_t bitmap)
-{
-    return hwloc.bitmap_weight(bitmap);
+    if (library)
+        return 0;
+    snprintf(message, size, "--cpu-bind core needs hwloc: %s", dlerror());
+    return -1;
 }
 
 /* ---- Binding ---- */

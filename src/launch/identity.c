@@ -21,18 +21,12 @@
 
 /* ---- Reading ---- */
 
-/* sched_getattr and sched_setattr, which not every libc declares. thread 0: the caller. 0, or -1
- * with errno. */
+/* sched_getattr, which not every libc declares. thread 0: the caller. 0, or -1 with errno. */
 static long scheduling_get(int32_t thread, struct scheduling *scheduling)
 {
     memset(scheduling, 0, sizeof(*scheduling));
     scheduling->size = sizeof(*scheduling);
     return syscall(SYS_sched_getattr, thread, scheduling, sizeof(*scheduling), 0);
-}
-
-static long scheduling_set(int32_t thread, const struct scheduling *scheduling)
-{
-    return syscall(SYS_sched_setattr, thread, scheduling, 0);
 }
 
 #ifndef PR_GET_MDWE
@@ -62,14 +56,6 @@ static const struct attribute {
     {"loginuid", "loginuid", NULL, 0},    {"sessionid", "sessionid", NULL, 0},
 };
 
-static void path_of(int pid, const char *file, char path[64])
-{
-    if (pid)
-        snprintf(path, 64, "/proc/%d/%s", pid, file);
-    else
-        snprintf(path, 64, "/proc/self/%s", file);
-}
-
 /* Reads a link's target, or a file's content as one line. */
 static ssize_t read_file(const char *path, char *text, size_t size)
 {
@@ -98,7 +84,7 @@ static void read_attribute(int pid, const char *status, const struct attribute *
         snprintf(text, TEXT_MAX_BYTES, "%.*s", value ? (int)length : 0, value ? value : "");
     } else {
         char path[64];
-        path_of(pid, attribute->file, path);
+        proc_path(path, pid, attribute->file);
         length = read_file(path, text, TEXT_MAX_BYTES);
         text[length < 0 ? 0 : length] = 0;
     }
@@ -483,7 +469,7 @@ static long assume_scheduling(const struct identity *has, const struct identity 
     own.priority = wanted->priority;
     own.nice = wanted->nice;
     own.flags = wanted->flags & flag;
-    return scheduling_set(0, &own);
+    return syscall(SYS_sched_setattr, 0, &own, 0);
 }
 
 /* The nice value was set at spawn, where that was possible. */

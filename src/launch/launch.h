@@ -30,6 +30,15 @@ void launcher_find(struct launcher *launcher);
  * -1: none. */
 int launcher_slurm_tasks(const char *list, int node);
 
+/* Sets ONESPACE_TASK_ID and ONESPACE_NTASKS, which the task inherits. */
+void set_task_numbers(int number, int ntasks);
+/* Whether the signal is one by which a terminal stops a job. */
+int signal_stops(int number);
+/* Stops this process by a signal that it blocks, so that the shell or launcher sees it. As for any
+ * program, the kernel ignores the signal in an orphaned process group, where no process could
+ * continue this one. */
+void signal_stop_self(int number);
+
 /* ---- mpi_defaults.c: settings that MPI libraries need in one address space ---- */
 
 /* Sets them in the environment of the calling process. A value set by the user wins. ranks: of the

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,12 +108,6 @@ int launcher_slurm_tasks(const char *list, int node)
     return -1;
 }
 
-static int slurm_local_size(void)
-{
-    const char *list = getenv("SLURM_STEP_TASKS_PER_NODE");
-    return list ? launcher_slurm_tasks(list, number_from("SLURM_NODEID")) : -1;
-}
-
 /* Makes a name from a text that may be long or contain any character. */
 static void name_from_text(struct launcher *launcher, const char *prefix, const char *text,
                            const char *more)
@@ -169,7 +164,10 @@ static void find_local_numbers(struct launcher *launcher)
             continue;
         launcher->rank_variable = local_variables[i].rank;
         launcher->size_variable = size ? size : "SLURM_STEP_TASKS_PER_NODE";
-        launcher->local_size = size ? number_from(size) : slurm_local_size();
+        const char *list = size ? NULL : getenv("SLURM_STEP_TASKS_PER_NODE");
+        launcher->local_size = size   ? number_from(size)
+                               : list ? launcher_slurm_tasks(list, number_from("SLURM_NODEID"))
+                                      : -1;
         return;
     }
 }
@@ -186,4 +184,30 @@ void launcher_find(struct launcher *launcher)
         name_space(launcher);
         return;
     }
+}
+
+/* ---- What shims and standalone runs have in common ---- */
+
+void set_task_numbers(int number, int ntasks)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    setenv("ONESPACE_TASK_ID", text, 1);
+    snprintf(text, sizeof(text), "%d", ntasks);
+    setenv("ONESPACE_NTASKS", text, 1);
+}
+
+int signal_stops(int number)
+{
+    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
+}
+
+void signal_stop_self(int number)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    raise(number);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
 }

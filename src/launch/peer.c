@@ -77,10 +77,7 @@ char *proc_text_read(int pid, const char *name)
 {
     char path[64], *text = NULL;
     size_t room = 0;
-    if (pid)
-        snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-    else
-        snprintf(path, sizeof(path), "/proc/self/%s", name);
+    proc_path(path, pid, name);
     FILE *file = fopen(path, "re");
     if (!file)
         return NULL;

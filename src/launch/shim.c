@@ -281,11 +281,6 @@ static int is_for_task(const struct signalfd_siginfo *info)
     return info->ssi_code != SI_USER || info->ssi_pid != (uint32_t)getpid();
 }
 
-static int is_stop(int number)
-{
-    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
-}
-
 /* Returns whether the task neither blocks nor ignores nor catches the signal. */
 static int takes_default_action(int task, int number)
 {
@@ -300,18 +295,6 @@ static int takes_default_action(int task, int number)
     return !(set >> (number - 1) & 1);
 }
 
-/* Stops like the task, so that the shell or launcher sees it. As for any program, the kernel
- * ignores the signal in an orphaned process group, where no process could continue this one. */
-static void stop_self(int number)
-{
-    sigset_t set, old;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    raise(number);
-    sigprocmask(SIG_UNBLOCK, &set, &old);
-    sigprocmask(SIG_SETMASK, &old, NULL);
-}
-
 static void forward_signal(int socket, int signals, int task)
 {
     struct signalfd_siginfo info;
@@ -320,10 +303,10 @@ static void forward_signal(int socket, int signals, int task)
     struct protocol_signal signal = {.number = (int32_t)info.ssi_signo,
                                      .is_queued = info.ssi_code == SI_QUEUE,
                                      .value = info.ssi_ptr};
-    int stops = is_stop(signal.number) && takes_default_action(task, signal.number);
+    int stops = signal_stops(signal.number) && takes_default_action(task, signal.number);
     protocol_send(socket, &signal, sizeof(signal));
-    if (stops)
-        stop_self(signal.number);
+    if (stops) /* like the task */
+        signal_stop_self(signal.number);
 }
 
 /* Forwards signals until the task has ended. 0 with the status in *reply, or -errno: the host is
@@ -383,17 +366,6 @@ static int bind_self(const struct shim_task *task)
     if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
         return print_failure("--cpu-bind: none of these CPUs may be used here");
     return 0;
-}
-
-static void set_numbers(const struct shim_task *task)
-{
-    char text[16];
-    if (task->number < 0)
-        return;
-    snprintf(text, sizeof(text), "%d", task->number);
-    setenv("ONESPACE_TASK_ID", text, 1);
-    snprintf(text, sizeof(text), "%d", task->ntasks);
-    setenv("ONESPACE_NTASKS", text, 1);
 }
 
 /* This process does not trust the host, but the other ranks of the launch would wait for it. Tells
@@ -516,7 +488,8 @@ int shim_run(const struct shim_task *task)
     sigset_t old;
     if (bind_self(task) != 0)
         return 2;
-    set_numbers(task);
+    if (task->number >= 0)
+        set_task_numbers(task->number, task->ntasks);
     int socket = -1, signals = open_signals(&old);
     if (signals < 0)
         return print_failure("cannot watch signals");

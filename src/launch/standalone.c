@@ -96,32 +96,11 @@ struct tasks {
 
 static struct tasks tasks;
 
-static int exit_status_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static void kill_all(int number)
 {
     for (int i = 0; i < tasks.count; i++)
         if (tasks.ids[i] > 0)
             (void)!onespace_kill(tasks.ids[i], number);
-}
-
-static int is_stop(int number)
-{
-    return number == SIGTSTP || number == SIGTTIN || number == SIGTTOU;
-}
-
-/* Takes the default action of a blocked signal. */
-static void stop_self(int number)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    raise(number);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
 static void forward(const siginfo_t *info)
@@ -146,8 +125,8 @@ static void *forward_signals(void *argument)
         int is_own = info.si_code == SI_USER && info.si_pid == getpid();
         if (info.si_code != SI_KERNEL && !is_own)
             forward(&info);
-        if (is_stop(info.si_signo) && !is_own)
-            stop_self(info.si_signo);
+        if (signal_stops(info.si_signo) && !is_own)
+            signal_stop_self(info.si_signo);
     }
     return NULL;
 }
@@ -177,7 +156,7 @@ static int spawn_task(const struct run_options *run, const struct run_segment *s
                       int total, const sigset_t *mask)
 {
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    char text[16], message[1024] = "";
+    char message[1024] = "";
     cpu_set_t cpus;
     attr.flags = segment->flags | (run->thread_mode ? ONESPACE_SPAWN_THREAD : 0);
     attr.stack_size = segment->stack_size;
@@ -191,10 +170,7 @@ static int spawn_task(const struct run_options *run, const struct run_segment *s
         attr.cpus = &cpus;
         attr.cpus_size = sizeof(cpus);
     }
-    snprintf(text, sizeof(text), "%d", number);
-    setenv("ONESPACE_TASK_ID", text, 1);
-    snprintf(text, sizeof(text), "%d", total);
-    setenv("ONESPACE_NTASKS", text, 1);
+    set_task_numbers(number, total);
     int id = bound < 0 ? bound : onespace_spawn(segment->argv[0], segment->argv, NULL, &attr);
     if (id < 0 && total > 1)
         capacity_explain_error(id, (unsigned)number, (unsigned)total, message, sizeof(message));
@@ -241,7 +217,8 @@ static int spawn_all(const struct run_options *run, const sigset_t *mask)
 static void record_end(const struct run_options *run, const struct onespace_status *status)
 {
     static const struct report_total none;
-    int code = exit_status_of(status->status);
+    int code =
+        WIFEXITED(status->status) ? WEXITSTATUS(status->status) : 128 + WTERMSIG(status->status);
     char text[1024];
     for (int i = 0; i < tasks.count; i++) {
         if (tasks.ids[i] != status->id)

@@ -20,7 +20,7 @@ int member_has_ended(int id)
     if (id == ONESPACE_ROOT)
         return 0; /* the root's end would have ended the caller */
     const struct space_slot *slot = slot_find(space_mine(), id);
-    return !slot || !slot_is_alive(space_state(slot));
+    return !slot || !slot_is_alive(slot_state(slot));
 }
 
 static int has_member_ended(const struct team_block *block, int number)
@@ -119,7 +119,7 @@ void team_set_oversubscribed(struct onespace_parallel *team)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = is_root_member ? 0 : 1; i <= highest; i++) {
         int32_t pid = i == 0 ? space->root_pid : atomic_load(&space->pids[i]);
-        if (pid <= 0 || (i > 0 && !slot_is_alive(space_state(&space->slots[i]))) ||
+        if (pid <= 0 || (i > 0 && !slot_is_alive(slot_state(&space->slots[i]))) ||
             sched_getaffinity(pid, sizeof(task_cpus), &task_cpus) != 0)
             continue;
         CPU_AND(&common, &own, &task_cpus);

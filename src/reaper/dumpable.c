@@ -35,17 +35,11 @@ static int was_cleared, is_dumpable;
 static _Atomic int32_t readers[READERS_MAX];
 static _Atomic uint64_t unknown_pid_until;
 
-/* Whether this kernel kills all processes that share the memory that it dumps. */
-static int dump_kills_all(void)
-{
-    uint32_t version = kernel_version();
-    return version && version < KERNEL_VERSION(5, 16);
-}
-
 int must_clear_dumpable(const char *choice)
 {
+    uint32_t version = kernel_version();
     int is_choice = choice && (*choice == '0' || *choice == '1') && !choice[1];
-    return is_choice ? *choice == '0' : dump_kills_all();
+    return is_choice ? *choice == '0' : version && version < KERNEL_VERSION(5, 16);
 }
 
 void dumpable_clear(void)

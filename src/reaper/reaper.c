@@ -35,7 +35,7 @@ static void orphan_child(struct space *space, struct space_slot *child)
     atomic_store(&child->orphan, 1);
     uint32_t ended = slot_ended(atomic_load(&child->id));
     atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
-    if (space_state(child) == SLOT_ABORTING && atomic_load(&child->memory) == MEMORY_NONE)
+    if (slot_state(child) == SLOT_ABORTING && atomic_load(&child->memory) == MEMORY_NONE)
         slot_free(space, child);
     else
         slot_free_if_done(child);
@@ -71,7 +71,7 @@ static void orphan_children(struct space *space, struct space_slot *slot)
 static void end_membership(struct space *space, struct space_slot *slot)
 {
     debugger_unlink(slot);
-    if (!(slot->flags & ONESPACE_SPAWN_HOLD) || space_state(slot) == SLOT_LEFT)
+    if (!(slot->flags & ONESPACE_SPAWN_HOLD) || slot_state(slot) == SLOT_LEFT)
         exports_remove_all(space, slot);
     for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
         if ((*layer)->ended)
@@ -118,7 +118,7 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
         slot->status = ends[i].status;
         thread_tasks_end_with_process(space, slot, ends[i].status);
         atomic_store(&space->pids[slot_index(space, slot)], 0);
-        if (space_state(slot) == SLOT_LEFT)
+        if (slot_state(slot) == SLOT_LEFT)
             continue;
         end_membership(space, slot);
         members[member_count++] = slot;
@@ -164,15 +164,6 @@ static void clone_children(struct space *space)
     }
 }
 
-static struct space_slot *slot_of_pid(struct space *space, int32_t pid)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++)
-        if (atomic_load_explicit(&space->pids[i], memory_order_relaxed) == pid)
-            return &space->slots[i];
-    return NULL;
-}
-
 /* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
 static unsigned reap_some(struct space *space, struct member_end ends[MEMBER_ENDS_MAX])
 {
@@ -211,7 +202,7 @@ static unsigned find_departures(struct space *space, uint32_t *seen, unsigned in
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         int32_t pid = atomic_load(&space->pids[i]);
-        if (pid == 0 || space_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
+        if (pid == 0 || slot_state(slot) != SLOT_RUNNING || !atomic_load(&slot->leaving))
             continue;
         if (still_here_in_exec(space, pid))
             in_exec++;

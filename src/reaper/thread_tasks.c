@@ -15,7 +15,6 @@
 #include <sys/stat.h>
 
 #include "base/proc.h"
-#include "base/text.h"
 #include "base/raw.h"
 #include "interpose/interpose.h"
 
@@ -30,13 +29,6 @@ struct census {
     int is_complete;       /* the kernel listed all of them */
     uint16_t counts[LAYOUT_SLOTS];
 };
-
-static void end_thread(const struct census *census, struct space_slot *slot, int thread)
-{
-    siginfo_t info = {.si_signo = THREAD_MODE_SIGNAL, .si_code = SI_QUEUE};
-    info.si_value.sival_ptr = slot;
-    raw(__NR_rt_tgsigqueueinfo, census->process, thread, THREAD_MODE_SIGNAL, &info);
-}
 
 /* A thread of glibc sets its robust list before anything else. */
 static void count_thread(void *context, int thread, int directory)
@@ -54,8 +46,11 @@ static void count_thread(void *context, int thread, int directory)
         return;
     struct space_slot *slot = &census->space->slots[index];
     census->counts[index]++;
-    if (atomic_load_explicit(&slot->exited, memory_order_acquire))
-        end_thread(census, slot, thread);
+    if (atomic_load_explicit(&slot->exited, memory_order_acquire)) {
+        siginfo_t info = {.si_signo = THREAD_MODE_SIGNAL, .si_code = SI_QUEUE};
+        info.si_value.sival_ptr = slot;
+        raw(__NR_rt_tgsigqueueinfo, census->process, thread, THREAD_MODE_SIGNAL, &info);
+    }
 }
 
 /* The number of a process's threads, from the link count of its task directory. */
@@ -68,7 +63,7 @@ static long thread_count(const char *path)
 static void count_threads(struct census *census, int32_t process)
 {
     char path[32];
-    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    proc_path(path, process, "task");
     census->process = process;
     census->threads = census->without_list = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
@@ -81,7 +76,7 @@ static void count_threads(struct census *census, int32_t process)
 
 static int is_live_thread_task(const struct space_slot *slot)
 {
-    return slot_is_alive(space_state(slot)) && space_is_thread(slot);
+    return slot_is_alive(slot_state(slot)) && slot_is_thread(slot);
 }
 
 /* Whether the task's main thread has ended, after which it creates no more threads. */
@@ -135,7 +130,7 @@ uint64_t thread_tasks_poll(struct space *space)
 
 void thread_tasks_end_with_process(struct space *space, const struct space_slot *owner, int status)
 {
-    if (!atomic_load(&space->had_threads) || space_is_thread(owner))
+    if (!atomic_load(&space->had_threads) || slot_is_thread(owner))
         return;
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {

@@ -29,21 +29,12 @@ void vfork_children_init(void)
         is_held[i] = 0;
 }
 
-static int has_slot(const struct space *space, int32_t pid)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 0; i <= highest; i++)
-        if (atomic_load_explicit(&space->pids[i], memory_order_relaxed) == pid)
-            return 1;
-    return pid == atomic_load(&space->reaper_pid);
-}
-
 static void record_if_child(void *context, int pid, int directory)
 {
-    const struct space *space = context;
+    struct space *space = context;
     (void)directory;
-    if (child_count < CHILDREN_MAX && !has_slot(space, pid) &&
-        process_presence(space, pid) == PRESENCE_HERE)
+    if (child_count < CHILDREN_MAX && !slot_of_pid(space, pid) &&
+        pid != atomic_load(&space->reaper_pid) && process_presence(space, pid) == PRESENCE_HERE)
         children[child_count++] = pid;
 }
 
@@ -62,9 +53,8 @@ static void read_children(void *context, int thread, int directory)
     char path[64], text[1024];
     size_t kept = 0; /* digits of a PID that the last read has cut */
     (void)directory;
-    char *end = text_append_number(text_append(path, "/proc/"), (uint64_t)search->process, 10);
-    end = text_append_number(text_append(end, "/task/"), (uint64_t)thread, 10);
-    text_append(end, "/children");
+    char *end = proc_path(path, search->process, "task/");
+    text_append(text_append_number(end, (uint64_t)thread, 10), "/children");
     long fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     search->is_incomplete |= fd < 0;
     for (long size; fd >= 0; kept = text_length(text)) {
@@ -86,7 +76,7 @@ static void read_children(void *context, int thread, int directory)
 static void read_process(struct search *search, int process)
 {
     char path[32];
-    text_append(text_append_number(text_append(path, "/proc/"), (uint64_t)process, 10), "/task");
+    proc_path(path, process, "task");
     search->process = process;
     search->is_incomplete |= proc_each_number(path, read_children, search) < 0;
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "base/proc.h"
 #include "base/raw.h"
 #include "remote_call/remote_call.h"
 #include "space/member.h"
@@ -111,21 +112,19 @@ static void checked_insert(int id, uintptr_t function)
     atomic_flag_clear(&is_busy);
 }
 
-/* Returns whether the address is mapped executable; 1 if /proc cannot be read. The file is opened
- * by a raw system call, because the libc's open shows a task only its own mappings. */
+/* Returns whether the address is mapped executable; 1 if /proc cannot be read. */
 static int is_executable(uintptr_t address)
 {
-    long fd = raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    FILE *maps = fd < 0 ? NULL : fdopen((int)fd, "r");
-    unsigned long start, end;
-    char execute;
+    char buffer[4096];
+    struct proc_maps maps;
+    struct proc_mapping mapping;
     int found = 0;
-    if (!maps)
+    if (proc_maps_open(&maps, 0, buffer, sizeof(buffer)) != 0)
         return 1;
-    while (!found && fscanf(maps, "%lx-%lx %*c%*c%c%*[^\n]", &start, &end, &execute) == 3)
-        if (address >= start && address < end)
-            found = execute == 'x' ? 1 : -1;
-    fclose(maps);
+    while (!found && proc_maps_next(&maps, &mapping))
+        if (address >= mapping.start && address < mapping.end)
+            found = mapping.permissions[2] == 'x' ? 1 : -1;
+    proc_maps_close(&maps);
     return found == 1;
 }
 
@@ -211,7 +210,7 @@ static int await_service(const struct sides *sides)
     uint64_t deadline = futex_deadline(DONOR_TIMEOUT_MS);
     const volatile uint32_t *flags = &sides->callee->flags;
     while (!is_serving(sides) && (*flags & ONESPACE_SPAWN_CALLS) && futex_now_ns() < deadline &&
-           slot_is_alive(space_state(sides->callee)) &&
+           slot_is_alive(slot_state(sides->callee)) &&
            slot_find(sides->space, sides->id) == sides->callee)
         futex_wait(&sides->callee->ended, 0, futex_deadline(POLL_MS));
     return is_serving(sides);
@@ -220,16 +219,16 @@ static int await_service(const struct sides *sides)
 static int check_sides(struct sides *sides)
 {
     struct call_thread *thread = sides->thread;
-    if (space_is_thread(sides->self) || space_is_thread(sides->callee))
+    if (slot_is_thread(sides->self) || slot_is_thread(sides->callee))
         return call_fail(-ENOTSUP,
                          "member %d is in thread mode, which takes no part in calls: start it "
                          "without ONESPACE_SPAWN_THREAD",
-                         space_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
-    if (!slot_is_alive(space_state(sides->callee)))
+                         slot_is_thread(sides->self) ? atomic_load(&sides->self->id) : sides->id);
+    if (!slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     if (is_serving(sides) || (thread->current && find_waiting(sides)) || await_service(sides))
         return 0;
-    if (!slot_is_alive(space_state(sides->callee)))
+    if (!slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     return call_fail(-ENOTSUP,
                      "member %d does not serve calls: let it call onespace_call_serve, or start "
@@ -312,7 +311,7 @@ static struct call_donor *donor_take_idle(const struct sides *sides, int *all_le
 /* Returns 0 if a donor will become idle, else the error. */
 static int check_donor_expected(const struct sides *sides, int all_lent)
 {
-    if (atomic_load(&sides->member->gone) || !slot_is_alive(space_state(sides->callee)))
+    if (atomic_load(&sides->member->gone) || !slot_is_alive(slot_state(sides->callee)))
         return call_fail(-EOWNERDEAD, "member %d has ended", sides->id);
     if (all_lent)
         return call_fail(-EAGAIN, "all %d donor threads of member %d are in calls: retry later",
@@ -484,13 +483,15 @@ static long switch_context(struct call_frame *frame, const struct sides *sides)
     return status;
 }
 
-/* Caches arch_may_set_thread_pointer, which asks the libc. */
+/* Caches arch_may_set_thread_pointer, which asks the libc. The first call prepares this program for
+ * calls. */
 static int may_set_thread_pointer(void)
 {
     /* -1: not known yet. All threads write the same value, so it orders nothing. */
     static _Atomic int cached = -1;
     int may = atomic_load_explicit(&cached, memory_order_relaxed);
     if (may < 0) {
+        unwind_install_handler();
         may = arch_may_set_thread_pointer();
         atomic_store_explicit(&cached, may, memory_order_relaxed);
     }
@@ -502,18 +503,13 @@ static int call_in_context(const struct sides *sides, struct call_donor *donor,
                            const struct call_frame *waiting, uintptr_t function,
                            const intptr_t *arguments, intptr_t *result)
 {
-    static _Atomic int by_call = -1;
     struct call_frame frame;
-    if (atomic_load_explicit(&by_call, memory_order_relaxed) < 0) {
-        unwind_install_handler();
-        atomic_store(&by_call, !arch_may_set_thread_pointer());
-    }
     if (donor)
         target_donor(&frame, donor, sides->member);
     else
         target_waiting_context(&frame, waiting);
     fill_frame(&frame, sides, function, arguments);
-    frame.arch.by_call = (uint32_t)atomic_load_explicit(&by_call, memory_order_relaxed);
+    frame.arch.by_call = !may_set_thread_pointer();
     long status = switch_context(&frame, sides);
     if (donor)
         donor_release(sides, &frame);
@@ -544,13 +540,6 @@ static int check_and_call(struct sides *sides, struct call_donor *donor,
     return call_in_context(sides, donor, waiting, function, arguments, result);
 }
 
-/* Aborts the call that the current context runs, if the context's member has ended meanwhile. */
-static void leave_ended_context(struct call_thread *thread)
-{
-    if (thread->donor && atomic_load(&donor_member(thread->donor)->gone))
-        thread->current->arch.leave(&thread->current->arch, -EOWNERDEAD);
-}
-
 static int call_other_member(struct sides *sides, uintptr_t function, const intptr_t *arguments,
                              intptr_t *result)
 {
@@ -569,7 +558,10 @@ static int call_other_member(struct sides *sides, uintptr_t function, const intp
     struct call_donor *donor = waiting ? NULL : donor_take(sides, &failed);
     if (donor || waiting)
         failed = check_and_call(sides, donor, waiting, function, arguments, result);
-    leave_ended_context(sides->thread);
+    /* The member that makes this call may have ended meanwhile: its own caller must return. */
+    struct call_thread *thread = sides->thread;
+    if (thread->donor && atomic_load(&donor_member(thread->donor)->gone))
+        thread->current->arch.leave(&thread->current->arch, -EOWNERDEAD);
     return failed;
 }
 

@@ -171,7 +171,7 @@ int onespace_call_serve(void)
         return call_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
     struct space_slot *self = space_self();
     uint32_t owner = (uint32_t)atomic_load(&self->id) + 1;
-    if (space_is_thread(self))
+    if (slot_is_thread(self))
         return call_fail(-ENOTSUP,
                          "member %u is in thread mode, which cannot serve calls: start "
                          "it without ONESPACE_SPAWN_THREAD",

@@ -115,13 +115,6 @@ HANDLER static int on_fault(int signal, void *information, void *context, uintpt
     return donor != NULL;
 }
 
-/* Makes the thread continue in arch_remote_call_leave, as if the function had called it. */
-static void abort_call(struct call_frame *frame, void *context)
-{
-    arch_continue_in(context, (uintptr_t)frame->arch.leave, frame->arch.own_stack, (uintptr_t)frame,
-                     -EOWNERDEAD);
-}
-
 static void on_callee_ended(int signal, siginfo_t *info, void *context)
 {
     const struct call_donor *donor = current_donor();
@@ -130,7 +123,9 @@ static void on_callee_ended(int signal, siginfo_t *info, void *context)
         struct call_frame *frame = *(struct call_frame **)donor->current;
         uintptr_t interrupted = arch_interrupted_at(context);
         if (frame && frame->arch.armed && !is_in_handler(interrupted))
-            abort_call(frame, context);
+            /* The thread continues there as if the function had called it. */
+            arch_continue_in(context, (uintptr_t)frame->arch.leave, frame->arch.own_stack,
+                             (uintptr_t)frame, -EOWNERDEAD);
         return;
     }
     /* The handler of thread mode may be installed in front of this one, and forward to it: do not

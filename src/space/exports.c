@@ -1,4 +1,4 @@
-/* src/space/exports.c: the names that members have exported (space/member.h).
+/* src/space/exports.c: exported names.
  *
  * Open addressing with double hashing: owner and name give a first entry and a stride, and a name
  * takes the first free entry of that sequence. There are no tombstones: an entry is free as soon as

@@ -145,13 +145,6 @@ void reaper_recheck(struct space *space)
 
 enum { SMALLEST_PART = 64 * 1024 };
 
-/* The largest power of two below `size`. Ranges are multiples of 4 GiB, so it splits no huge page.
- */
-static size_t first_part(size_t size)
-{
-    return (size_t)1 << (63 - __builtin_clzll(size - 1));
-}
-
 long memory_unmap(uintptr_t start, size_t size)
 {
     long result = raw(__NR_munmap, start, size);
@@ -161,7 +154,9 @@ long memory_unmap(uintptr_t start, size_t size)
         raw(__NR_madvise, start, size, MADV_DONTNEED); /* frees the pages, if that is allowed */
         return result;
     }
-    size_t part = first_part(size);
+    /* The largest power of two below `size`. Ranges are multiples of 4 GiB, so it splits no huge
+     * page. */
+    size_t part = (size_t)1 << (63 - __builtin_clzll(size - 1));
     long low = memory_unmap(start, part), high = memory_unmap(start + part, size - part);
     return low ? low : high;
 }
@@ -241,7 +236,7 @@ static void free_run(struct space *space, struct unmapper_run run)
 {
     for (unsigned i = run.first; i < run.first + run.count; i++) {
         struct space_slot *slot = &space->slots[i];
-        int is_aborting = space_state(slot) == SLOT_ABORTING;
+        int is_aborting = slot_state(slot) == SLOT_ABORTING;
         if (atomic_load(&slot->memory) == MEMORY_STUCK)
             continue;
         atomic_store(&slot->memory, MEMORY_NONE);
@@ -327,7 +322,7 @@ void memory_reclaim(struct space *space)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
-        uint32_t state = space_state(slot);
+        uint32_t state = slot_state(slot);
         int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
         if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
             memory_release(space, &slot, 1);

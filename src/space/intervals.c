@@ -301,13 +301,8 @@ int intervals_find(const struct space_slot *slot, enum space_interval_kind kind,
 int intervals_overlap(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                       uintptr_t end)
 {
-    uint32_t used = intervals_used(slot, kind);
-    for (uint32_t i = 0; i < used; i++) {
-        uint64_t word = load(slot, kind, i);
-        if (interval_is_certain(word) && interval_start(word) < end && interval_end(word) > start)
-            return 1;
-    }
-    return 0;
+    uintptr_t low, high;
+    return intervals_find(slot, kind, start, end, &low, &high);
 }
 
 int intervals_contain(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,

@@ -20,7 +20,7 @@ struct space_slot *slot_find(struct space *space, int32_t id)
     if (id < 0)
         return NULL;
     struct space_slot *slot = &space->slots[slot_index_of_id(id)];
-    uint32_t state = space_state(slot);
+    uint32_t state = slot_state(slot);
     if (state == SLOT_FREE || state == SLOT_CLAIMED || state == SLOT_ABORTING)
         return NULL;
     return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
@@ -60,14 +60,6 @@ static void clear_slot(struct space_slot *slot)
         from[i] = 0;
 }
 
-/* Raised before the claim: if the claimer dies, the reaper searches up to `highest`. */
-static void raise_highest(struct space *space, uint32_t index)
-{
-    uint32_t highest = atomic_load(&space->highest);
-    while (highest < index && !atomic_compare_exchange_weak(&space->highest, &highest, index))
-        ;
-}
-
 /* Reuses low slots first, so that a space that runs one task after another touches few pages. */
 static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
 {
@@ -76,9 +68,10 @@ static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
         unsigned index = (first + tries) % LAYOUT_SLOTS;
         struct space_slot *slot = &space->slots[index];
         uint32_t expected = SLOT_FREE;
-        if (index == 0 || space_state(slot) != SLOT_FREE)
+        if (index == 0 || slot_state(slot) != SLOT_FREE)
             continue;
-        raise_highest(space, index);
+        /* Before the claim: if the claimer dies, the reaper searches up to `highest`. */
+        word_raise(&space->highest, index);
         if (!atomic_compare_exchange_strong(&slot->state, &expected, claimed))
             continue;
         atomic_store(&space->free_hint,
@@ -188,7 +181,7 @@ void membership_mark_detach(struct space_slot *slot)
 
 int member_is_present(const struct space_slot *slot)
 {
-    if (space_state(slot) != SLOT_RUNNING ||
+    if (slot_state(slot) != SLOT_RUNNING ||
         atomic_load_explicit(&slot->leaving, memory_order_acquire))
         return 0;
     uint32_t at = atomic_load_explicit(&slot->robust.at, memory_order_acquire);
@@ -197,6 +190,15 @@ int member_is_present(const struct space_slot *slot)
 }
 
 /* ---- Which processes are in this address space ---- */
+
+struct space_slot *slot_of_pid(struct space *space, int32_t pid)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 0; i <= highest; i++)
+        if (atomic_load_explicit(&space->pids[i], memory_order_acquire) == pid)
+            return &space->slots[i];
+    return NULL;
+}
 
 enum presence process_presence(const struct space *space, int32_t pid)
 {
@@ -246,29 +248,24 @@ int still_here_in_exec(const struct space *space, int32_t pid)
  * Each task has two entries, because debuggers skip link maps without a name, such as a main
  * program's: one leads to a link map of ours for the program, the other to those of its ld.so. */
 
-static uintptr_t address_of(struct space_namespace *entry)
-{
-    return (uintptr_t)entry;
-}
-
 /* Links all slots up to this one, in order. Every step is an idempotent compare-and-swap, so
  * several callers may make it at once, and the next caller completes what a killed one left half
  * done. */
 static void link_up_to(struct space *space, uint32_t index)
 {
-    uintptr_t tail = address_of(&space->debug_tail), none, last;
+    uintptr_t tail = (uintptr_t)&space->debug_tail, none, last;
     uint32_t linked = atomic_load_explicit(&space->debug_linked, memory_order_acquire);
     _Atomic uintptr_t *end =
         linked ? &space->slots[linked].debug.libraries.next : &space->debug_head.next;
     for (uint32_t i = linked + 1; i <= index; i++) {
         struct space_debug *debug = &space->slots[i].debug;
         debug->program.version = debug->libraries.version = SPACE_NAMESPACES;
-        atomic_store_explicit(&debug->program.next, address_of(&debug->libraries),
+        atomic_store_explicit(&debug->program.next, (uintptr_t)&debug->libraries,
                               memory_order_relaxed);
         none = 0;
         atomic_compare_exchange_strong(&debug->libraries.next, &none, tail);
         last = tail;
-        atomic_compare_exchange_strong(end, &last, address_of(&debug->program));
+        atomic_compare_exchange_strong(end, &last, (uintptr_t)&debug->program);
         end = &debug->libraries.next;
     }
     while (linked < index &&
@@ -313,14 +310,15 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
     reaper_wake(space);
 }
 
-void reaper_kill_survivors(const struct space *space)
+/* Without the reaper, the kernel kills only the tasks that have not reset PR_SET_PDEATHSIG. */
+static void kill_survivors(const struct space *space)
 {
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         int32_t pid = atomic_load(&space->pids[i]);
         /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
          */
-        if (pid > 0 && !space_is_thread(&space->slots[i]) &&
+        if (pid > 0 && !slot_is_thread(&space->slots[i]) &&
             process_presence(space, pid) == PRESENCE_HERE)
             raw(__NR_kill, pid, SIGKILL);
     }
@@ -329,4 +327,20 @@ void reaper_kill_survivors(const struct space *space)
 int reaper_is_alive(const struct space *space)
 {
     return !(atomic_load(&space->reaper_word) & FUTEX_OWNER_DIED);
+}
+
+int reaper_await(const struct space *space, const struct space_slot *self, const void *word,
+                 uint32_t seen, uint64_t deadline)
+{
+    enum { CHECK_REAPER_MS = 1000 };
+    if (deadline != UINT64_MAX && futex_now_ns() >= deadline)
+        return -ETIMEDOUT;
+    if (!reaper_is_alive(space)) {
+        if (self == &space->slots[0])
+            kill_survivors(space);
+        return -EOWNERDEAD;
+    }
+    uint64_t slice = futex_deadline(CHECK_REAPER_MS);
+    futex_wait(word, seen, slice < deadline ? slice : deadline);
+    return 0;
 }

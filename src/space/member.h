@@ -74,6 +74,9 @@ void membership_mark_detach(struct space_slot *slot);
  * program, and is not in execve. By any member. Freestanding. */
 int member_is_present(const struct space_slot *slot);
 
+/* The slot of the member whose process has that PID, or NULL. Acquire. Freestanding. */
+struct space_slot *slot_of_pid(struct space *space, int32_t pid);
+
 enum presence {
     PRESENCE_HERE,
     PRESENCE_ELSEWHERE,
@@ -195,8 +198,10 @@ void reaper_wake(struct space *space);
 void reaper_request_clone(struct space *space, struct space_slot *slot);
 /* Whether the reaper has not been killed. Without it, ends of tasks are not reported. */
 int reaper_is_alive(const struct space *space);
-/* Kills the tasks that are left when the reaper has been killed. The kernel kills those that have
- * not reset PR_SET_PDEATHSIG. */
-void reaper_kill_survivors(const struct space *space);
+/* Waits for what the reaper reports: while *word, a futex, is `seen`, but at most a second. 0: test
+ * the condition again; -ETIMEDOUT; -EOWNERDEAD: the reaper was killed, and if `self` is the root,
+ * all tasks are. */
+int reaper_await(const struct space *space, const struct space_slot *self, const void *word,
+                 uint32_t seen, uint64_t deadline);
 
 #endif

@@ -101,6 +101,14 @@ static inline void counter_add(_Atomic uint32_t *counter, uint32_t more)
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
+/* Raises a word that only grows to at least `to`. */
+static inline void word_raise(_Atomic uint32_t *word, uint32_t to)
+{
+    uint32_t seen = atomic_load(word);
+    while (seen < to && !atomic_compare_exchange_weak(word, &seen, to))
+        ;
+}
+
 enum {
     SPACE_XPMEM_PATH = PATH_MAX,
     SPACE_PIDS = 1 << 22, /* the kernel's PID_MAX_LIMIT */
@@ -262,7 +270,7 @@ static inline int slot_is_alive(uint32_t state)
     return state == SLOT_STARTING || state == SLOT_RUNNING;
 }
 
-static inline uint32_t space_state(const struct space_slot *slot)
+static inline uint32_t slot_state(const struct space_slot *slot)
 {
     return atomic_load_explicit(&slot->state, memory_order_acquire) & SLOT_STATE_MASK;
 }
@@ -274,7 +282,7 @@ static inline uint32_t slot_ended(int32_t id)
 }
 
 /* Whether the slot's task is a thread of another member's process. */
-static inline int space_is_thread(const struct space_slot *slot)
+static inline int slot_is_thread(const struct space_slot *slot)
 {
     return (slot->flags & ONESPACE_SPAWN_THREAD) != 0;
 }

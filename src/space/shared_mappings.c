@@ -192,13 +192,6 @@ uintptr_t shared_mapping_join(struct space *space, struct space_slot *self,
     return index < 0 ? 0 : shared_window_start(index);
 }
 
-static void raise_reach(_Atomic uint32_t *reach, uint32_t to)
-{
-    uint32_t seen = atomic_load(reach);
-    while (seen < to && !atomic_compare_exchange_weak(reach, &seen, to))
-        ;
-}
-
 /* Raises the reach before the claim, because the reaper searches a dead task's claims below it. */
 static int try_claim(struct space *space, unsigned slot, int size, int number)
 {
@@ -208,7 +201,7 @@ static int try_claim(struct space *space, unsigned slot, int size, int number)
     if (atomic_load_explicit(&space->shared.hashes[index], memory_order_relaxed) ||
         atomic_load_explicit(state, memory_order_relaxed) != SHARED_FREE)
         return -1;
-    raise_reach(&space->shared.reach[size], (uint32_t)number + 1);
+    word_raise(&space->shared.reach[size], (uint32_t)number + 1);
     return atomic_compare_exchange_strong(state, &unused, state_by(SHARED_FILLING, slot)) ? index
                                                                                           : -1;
 }

@@ -63,15 +63,7 @@ static void set_ignored_signals(const struct child *child)
     }
 }
 
-/* Closes the close-on-exec descriptors, as execve would; the kernel has no call for that alone. */
-static void close_on_exec_by_number(void)
-{
-    unsigned end = descriptors_limit();
-    for (unsigned fd = 0; fd < end; fd++)
-        if (raw(__NR_fcntl, fd, F_GETFD) == FD_CLOEXEC)
-            raw(__NR_close, fd);
-}
-
+/* Closes the descriptor if it is close-on-exec, as execve would. */
 static void close_if_marked(void *context, int fd, int directory)
 {
     (void)context;
@@ -79,18 +71,14 @@ static void close_if_marked(void *context, int fd, int directory)
         raw(__NR_close, fd);
 }
 
-/* How many descriptors are open, or 0 where the kernel does not say (before Linux 6.2). */
-static long count_descriptors(void)
-{
-    struct stat status;
-    return raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &status, 0) == 0 ? status.st_size : 0;
-}
-
-/* Trying the numbers is cheaper than reading the directory, unless they are sparse. */
+/* Trying the numbers is cheaper than reading the directory, unless they are sparse. The size of the
+ * directory is the number of open descriptors since Linux 6.2, and 0 before. */
 static void close_on_exec(void)
 {
     enum { MAX_TRIES = 256 };
-    long remaining = count_descriptors();
+    struct stat status;
+    long remaining =
+        raw(__NR_newfstatat, AT_FDCWD, "/proc/self/fd", &status, 0) == 0 ? status.st_size : 0;
     for (int fd = 0; remaining > 0 && fd < MAX_TRIES; fd++) {
         long flags = raw(__NR_fcntl, fd, F_GETFD);
         remaining -= flags >= 0;
@@ -99,8 +87,10 @@ static void close_on_exec(void)
         if (remaining == 0)
             return;
     }
-    if (proc_each_number("/proc/self/fd", close_if_marked, NULL) != 0)
-        close_on_exec_by_number();
+    if (proc_each_number("/proc/self/fd", close_if_marked, NULL) == 0)
+        return;
+    for (int fd = 0, end = (int)descriptors_limit(); fd < end; fd++)
+        close_if_marked(NULL, fd, -1);
 }
 
 static int is_target(const struct child *child, int fd)
@@ -211,29 +201,21 @@ static void set_group(struct child *child)
         fail(child, CHILD_GROUP, result);
 }
 
-static void set_thread_pointer(uintptr_t pointer)
-{
-    arch_set_thread_pointer(pointer, 1);
-}
-
-/* An error number of either sign as -errno; -ECANCELED for what is no error number. */
-static long error_of(long error)
-{
-    return raw_failed(error) ? error : raw_failed(-error) ? -error : -ECANCELED;
-}
-
 /* Calls the spawner's function with the thread pointer of the spawning thread, which waits for us
  * with all signals blocked. Its changes to signals and descriptors last as far as they would across
  * execve. */
 static void run_before(struct child *child)
 {
     signals_set_mask(child->signal_mask);
-    set_thread_pointer(child->thread_pointer);
-    int error = child->before(child->before_argument);
-    set_thread_pointer(0);
+    arch_set_thread_pointer(child->thread_pointer, 1);
+    long error = child->before(child->before_argument);
+    arch_set_thread_pointer(0, 1);
     child->signal_mask = signals_set_mask(SIGNAL_MASK_ALL);
-    if (error)
-        fail(child, CHILD_BEFORE, error_of(error));
+    if (error) /* of either sign; -ECANCELED for what is no error number */
+        fail(child, CHILD_BEFORE,
+             raw_failed(error)    ? error
+             : raw_failed(-error) ? -error
+                                  : -ECANCELED);
     if (child->flags & ONESPACE_SPAWN_THREAD)
         return; /* handlers and descriptors are the process's */
     default_handlers();
@@ -261,7 +243,7 @@ void child_main(void *argument)
     struct child *child = argument;
     struct space_slot *slot = child->slot;
     atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
-    set_thread_pointer(0); /* the spawner's until now */
+    arch_set_thread_pointer(0, 1); /* the spawner's until now */
     raw(__NR_prctl, PR_SET_NAME, child->name);
     if (child->flags & ONESPACE_SPAWN_THREAD)
         thread_mode_install_handler();
@@ -345,8 +327,6 @@ static uintptr_t dynamic_of(const struct link_map *program)
                : (uintptr_t)dynamic;
 }
 
-/* By the agent of each task, on the task's main thread, when its libraries are loaded. `link_map`
- * is the first of its dynamic linker's, or 0. */
 void task_loaded(struct space_slot *self, uintptr_t link_map)
 {
     const struct link_map *program = (const struct link_map *)link_map;

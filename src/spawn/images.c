@@ -272,7 +272,7 @@ static int loader_image_map(struct space *space, struct space_slot *slot,
     uintptr_t base = 0;
     interpose_init_slot(space, slot);
     pthread_mutex_lock(&image_lock);
-    const struct loader_image *image = find_image(program, space_is_thread(slot), &result);
+    const struct loader_image *image = find_image(program, slot_is_thread(slot), &result);
     if (image) {
         base = loader_address(slot, image->size, image->loader);
         result = map_image(image, base);
@@ -302,13 +302,6 @@ void loader_images_close(void)
 
 /* ---- Mapping a task's images ---- */
 
-/* Whether a mapping that ends there lies in the task's range. elf_map would use free addresses of
- * another task's. */
-static int fits(const struct spawn *spawn, uintptr_t end)
-{
-    return end <= layout_range(slot_index(spawn->space, spawn->slot)) + LAYOUT_RANGE;
-}
-
 /* The address of the task's next file. */
 static uintptr_t next_file_address(const struct space_slot *slot, size_t align)
 {
@@ -323,7 +316,9 @@ static int map_file(struct spawn *spawn, const char *path, const struct elf_info
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    int result = fits(spawn, address + (info->high - info->low))
+    /* elf_map would use free addresses of another task's range. */
+    uintptr_t range_end = layout_range(slot_index(spawn->space, slot)) + LAYOUT_RANGE;
+    int result = address + (info->high - info->low) <= range_end
                      ? elf_map(fd, info, address, mapping)
                      : -EFBIG;
     if (result < 0) {

@@ -18,7 +18,6 @@
 
 #include "arch/remote_call.h"
 #include "arch/keys.h"
-#include "base/futex.h"
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/guard/guard.h"
@@ -319,28 +318,23 @@ static int await_child(struct spawn *spawn)
 {
     struct space_slot *slot = spawn->slot;
     int32_t child;
-    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0) {
-        if (!reaper_is_alive(spawn->space)) {
-            if (spawn->self == &spawn->space->slots[0])
-                reaper_kill_survivors(spawn->space); /* the child may be one by now */
+    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0)
+        if (reaper_await(spawn->space, spawn->self, &slot->child_result, 0, UINT64_MAX) < 0)
             return -EOWNERDEAD;
-        }
-        futex_wait(&slot->child_result, 0, futex_deadline(1000));
-    }
     if (child == 1)
         return atomic_load(&slot->id);
     int stage = atomic_load(&slot->child_stage);
-    if (space_state(slot) == SLOT_CLAIMED) { /* clone failed */
+    if (slot_state(slot) == SLOT_CLAIMED) { /* clone failed */
         undo(spawn);
     } else {
         /* The child exits, the reaper reaps it, and we collect its status. */
         if (spawn->attr.flags & ONESPACE_SPAWN_HOLD)
             (void)hold_release(spawn->space, slot, spawn->self);
-        while (space_state(slot) != SLOT_ENDED && reaper_is_alive(spawn->space)) {
-            uint32_t seen = atomic_load(&spawn->space->ends);
-            if (space_state(slot) != SLOT_ENDED)
-                futex_wait(&spawn->space->ends, seen, futex_deadline(1000));
-        }
+        uint32_t seen;
+        do
+            seen = atomic_load(&spawn->space->ends);
+        while (slot_state(slot) != SLOT_ENDED &&
+               reaper_await(spawn->space, spawn->self, &spawn->space->ends, seen, UINT64_MAX) == 0);
         atomic_store(&slot->state, SLOT_COLLECTED);
         slot_free_if_done(slot);
     }

@@ -29,12 +29,10 @@ enum { AUX_ENTRIES = 48, RANDOM_BYTES = 16 };
 enum { STRINGS_MIN_BYTES = 128 * 1024 };
 
 struct stack_request {
-    struct space *space;
-    struct space_slot *slot;
+    const struct spawn *spawn;
+    const struct images *images;
     size_t size;  /* bytes of the stack */
     size_t limit; /* RLIMIT_STACK of the task: the kernel lets no stack grow beyond it */
-    const struct images *images;
-    const char *program; /* AT_EXECFN */
     char *const *argv, *const *envp;
     unsigned name_index, arguments_index; /* in argv: the program's argv[0] and argv[1] */
     /* Results. */
@@ -128,7 +126,7 @@ static size_t count_strings(char *const *strings)
 static size_t string_bytes(const struct stack_request *request)
 {
     const char *platform = (const char *)getauxval(AT_PLATFORM);
-    size_t bytes = RANDOM_BYTES + strlen(request->program) + 1;
+    size_t bytes = RANDOM_BYTES + strlen(request->spawn->program.path) + 1;
     bytes += platform ? strlen(platform) + 1 : 0;
     for (char *const *at = request->argv; *at; at++)
         bytes += strlen(*at) + 1;
@@ -170,7 +168,7 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     unsigned char bytes[RANDOM_BYTES] = {0};
     const char *platform = (const char *)getauxval(AT_PLATFORM);
     if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes))
-        memcpy(bytes, &request->slot->started_ns, sizeof(request->slot->started_ns));
+        memcpy(bytes, &request->spawn->slot->started_ns, sizeof(request->spawn->slot->started_ns));
     add_common(aux);
     add(aux, AT_PHDR, request->images->phdr);
     add(aux, AT_PHENT, sizeof(Elf64_Phdr));
@@ -180,11 +178,11 @@ static void fill_aux(const struct stack_request *request, uintptr_t *at, struct 
     add(aux, AT_ENTRY, request->images->program_entry);
     add(aux, AT_SECURE, 0);
     add(aux, AT_RANDOM, put(at, bytes, sizeof(bytes)));
-    add(aux, AT_EXECFN, put_string(at, request->program));
+    add(aux, AT_EXECFN, put_string(at, request->spawn->program.path));
     if (platform)
         add(aux, AT_PLATFORM, put_string(at, platform));
-    add(aux, SPACE_AT_REGISTRY, (uintptr_t)request->space);
-    add(aux, SPACE_AT_SLOT, (uintptr_t)request->slot);
+    add(aux, SPACE_AT_REGISTRY, (uintptr_t)request->spawn->space);
+    add(aux, SPACE_AT_SLOT, (uintptr_t)request->spawn->slot);
     add(aux, AT_NULL, 0);
 }
 
@@ -249,7 +247,8 @@ static size_t strings_limit(const struct stack_request *request)
  * environment take more than execve would grant; or -errno. *stack_pointer is where to start. */
 static int map_stack(struct stack_request *request, uintptr_t *stack_pointer)
 {
-    uintptr_t end = layout_range(slot_index(request->space, request->slot)) + LAYOUT_RANGE;
+    uintptr_t end =
+        layout_range(slot_index(request->spawn->space, request->spawn->slot)) + LAYOUT_RANGE;
     uintptr_t top = end - ARCH_PAGE; /* a page above stays free */
     uintptr_t low = page_floor(top - request->size);
     int result = map_guard(request, low);
@@ -262,8 +261,8 @@ static int map_stack(struct stack_request *request, uintptr_t *stack_pointer)
                        -1, 0);
     if (stack == MAP_FAILED)
         return -errno;
-    request->slot->stack_low = low;
-    request->slot->stack_high = top;
+    request->spawn->slot->stack_low = low;
+    request->spawn->slot->stack_high = top;
     *stack_pointer = fill(request, top, top - strings_limit(request));
     return *stack_pointer ? 0 : -E2BIG;
 }
@@ -276,9 +275,7 @@ static char **interpreter_argv(const struct spawn *spawn, unsigned *name_index,
                                unsigned *arguments_index)
 {
     char *const *argv = spawn->program.argv;
-    size_t count = 0, at = 0;
-    while (argv[count])
-        count++;
+    size_t count = count_strings(argv), at = 0;
     char **vector = calloc(count + 8, sizeof(*vector));
     if (!vector)
         return NULL;
@@ -324,29 +321,22 @@ static size_t stack_size_of(const struct spawn *spawn, size_t limit)
 static const char tunables[] = "GLIBC_TUNABLES=", no_rseq[] = "glibc.pthread.rseq=0";
 static char guard_entry[] = "ONESPACE_GUARD=1";
 
-static int starts_with(const char *entry, const char *name, size_t length)
-{
-    return strncmp(entry, name, length) == 0;
-}
-
 /* The environment of a guarded task, or NULL without memory. ONESPACE_GUARD tells onespace/sync.
  * The tunable keeps glibc from registering an area for restartable sequences, because the kernel
  * would write to it on the way into a signal handler, without the right to
  * (docs/internals/guard.md). */
 static char **guarded_envp(char *const *envp)
 {
-    size_t count = 0, at = 2;
+    size_t count = count_strings(envp), at = 2;
     const char *given = NULL;
     char *text;
-    while (envp[count])
-        count++;
     char **copy = calloc(count + 3, sizeof(*copy));
     if (!copy)
         return NULL;
     for (size_t i = 0; i < count; i++)
-        if (starts_with(envp[i], tunables, sizeof(tunables) - 1))
+        if (strncmp(envp[i], tunables, sizeof(tunables) - 1) == 0)
             given = envp[i];
-        else if (!starts_with(envp[i], guard_entry, sizeof(guard_entry) - 2)) /* up to the "=" */
+        else if (strncmp(envp[i], guard_entry, sizeof(guard_entry) - 2) != 0) /* up to the "=" */
             copy[at++] = envp[i];
     if (asprintf(&text, "%s%s%s", given ? given : tunables, given ? ":" : "", no_rseq) < 0) {
         free(copy);
@@ -355,13 +345,6 @@ static char **guarded_envp(char *const *envp)
     copy[0] = text;
     copy[1] = guard_entry;
     return copy;
-}
-
-static void free_guarded_envp(char **envp)
-{
-    if (envp)
-        free(envp[0]);
-    free(envp);
 }
 
 int stack_build(struct spawn *spawn, const struct images *images)
@@ -380,12 +363,10 @@ int stack_build(struct spawn *spawn, const struct images *images)
     }
     size_t limit = stack_limit_of(spawn);
     struct stack_request request = {
-        .space = spawn->space,
-        .slot = spawn->slot,
+        .spawn = spawn,
+        .images = images,
         .size = stack_size_of(spawn, limit),
         .limit = limit,
-        .images = images,
-        .program = spawn->program.path,
         .argv = argv,
         .envp = guarded ? guarded : spawn->envp,
         .name_index = name_index,
@@ -396,6 +377,8 @@ int stack_build(struct spawn *spawn, const struct images *images)
     spawn->child->auxv = request.auxv;
     if (images->is_command)
         free(argv);
-    free_guarded_envp(guarded);
+    if (guarded)
+        free(guarded[0]);
+    free(guarded);
     return result;
 }

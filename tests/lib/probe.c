@@ -11,7 +11,7 @@ int probe_slots(void)
     struct space *space = space_registry();
     int count = 0;
     for (unsigned i = 1; i < LAYOUT_SLOTS; i++)
-        count += space_state(&space->slots[i]) != SLOT_FREE;
+        count += slot_state(&space->slots[i]) != SLOT_FREE;
     return count;
 }
 

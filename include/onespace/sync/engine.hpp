@@ -215,7 +215,7 @@ template <member Member> class engine
         return (4096 / element + 1) * element;
     }
     enum { flat_channel, up_channel, down_channel, doubling_channel };
-    using placement = typename slots<Member>::placement;
+    using ring_choice = typename slots<Member>::ring_choice;
 
     static constexpr int channels_for(int ranks)
     {
@@ -281,7 +281,7 @@ template <member Member> class engine
     template <class Combine>
     void reduce_up(const void *in, void *out, std::size_t bytes, Combine &combine, int root);
     void broadcast_down(void *data, std::size_t bytes, int root,
-                        placement where = slots<Member>::by_size);
+                        ring_choice ring = slots<Member>::by_size);
 
     void large_broadcast(std::byte *data, std::size_t bytes, int root);
     void large_gather(const std::byte *in, std::byte *out, std::size_t bytes, int root);
@@ -404,13 +404,13 @@ void engine<Member>::reduce_up(const void *in, void *out, std::size_t bytes, Com
 }
 
 template <member Member>
-void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, placement where)
+void engine<Member>::broadcast_down(void *data, std::size_t bytes, int root, ring_choice ring)
 {
     const auto &links = member_.links_from(root);
     if (links.parent >= 0)
-        copy(data, slots_.read(links.parent, down_channel, bytes, where), bytes);
+        copy(data, slots_.read(links.parent, down_channel, bytes, ring), bytes);
     if (!links.children.empty())
-        slots_.write(down_channel, data, bytes, where);
+        slots_.write(down_channel, data, bytes, ring);
 }
 
 } // namespace detail

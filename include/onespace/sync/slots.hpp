@@ -40,7 +40,7 @@ template <member Member> class slots
     static constexpr std::size_t medium_room = 512;
     // The ring of a message that is longer than `room`: that for its size; or, also for at most
     // medium_room bytes, that of the longest, so that a rank can write two in one operation.
-    enum placement { by_size, in_longest };
+    enum ring_choice { by_size, in_longest };
 
     // How many slots, and the longest that one message may be.
     struct shape {
@@ -83,20 +83,20 @@ template <member Member> class slots
     {
         return shape_.longest;
     }
-    void write(int channel, const void *data, std::size_t bytes, placement where = by_size)
+    void write(int channel, const void *data, std::size_t bytes, ring_choice ring = by_size)
     {
         if (bytes)
-            std::memcpy(place(member_.rank(), channel, bytes, where), data, bytes);
+            std::memcpy(place(member_.rank(), channel, bytes, ring), data, bytes);
         post(channel);
     }
     // The message of `bytes` bytes that `rank` wrote in this operation; valid until `end`. The
     // bytes of a failure are undefined.
-    const std::byte *read(int rank, int channel, std::size_t bytes, placement where = by_size)
+    const std::byte *read(int rank, int channel, std::size_t bytes, ring_choice ring = by_size)
     {
         is_failure_ = member_.await(*at(rank, channel), 2 * operation_, rank) == failure();
         if (is_failure_) [[unlikely]]
             failed_by_ = rank;
-        return place(rank, channel, bytes, where);
+        return place(rank, channel, bytes, ring);
     }
     // Whether the last message that was read is a failure.
     bool is_failure() const
@@ -123,12 +123,12 @@ template <member Member> class slots
         return member_.await(*at(rank, channel), 0, rank) >= 2 * operation_;
     }
     // Memory of a rank's message; the caller writes its own there before `post`.
-    std::byte *place(int rank, int channel, std::size_t bytes, placement where = by_size) const
+    std::byte *place(int rank, int channel, std::size_t bytes, ring_choice ring = by_size) const
     {
         if (bytes <= room)
             return at(rank, channel)->payload;
         std::size_t flags = (channels_ * shape_.depth + 1) * sizeof(flag);
-        return flags_.template at<std::byte>(rank, bytes <= medium_room && where == by_size
+        return flags_.template at<std::byte>(rank, bytes <= medium_room && ring == by_size
                                                        ? flags + index(operation_) * medium_room
                                                        : flags + shape_.depth * medium_room +
                                                              index(operation_) * shape_.longest);

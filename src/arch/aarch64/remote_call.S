@@ -1,6 +1,6 @@
 /* src/arch/aarch64/remote_call.S: a call with the thread pointer and stack of another thread: see
- * remote_call.h. */
-#include "arch/remote_call.h"
+ * cpu/remote_call.h. */
+#include "cpu/remote_call.h"
 
         .text
 
@@ -50,7 +50,7 @@ arch_remote_call_switch:
         .cfi_offset b15, -SAVED + 152
         mov     x19, x0
         mrs     x1, fpcr
-        str     w1, [x19, #ARCH_FRAME_FPCR]
+        str     w1, [x19, #ARCH_FRAME_FLOATING]
         mov     x1, sp
         str     x1, [x19, #ARCH_FRAME_OWN_STACK]
         /* In this order: a thread that announces the callee's end later sends a signal, whose handler
@@ -110,7 +110,7 @@ arch_remote_call_leave:
         ldr     x2, [x19, #ARCH_FRAME_OWN_STACK]
         mov     sp, x2
         mov     x29, x2
-        ldr     w2, [x19, #ARCH_FRAME_FPCR]
+        ldr     w2, [x19, #ARCH_FRAME_FLOATING]
         msr     fpcr, x2
         mov     x0, x1
         b       .Lout

@@ -1,13 +1,13 @@
-/* src/arch/aarch64/syscall.h: the interface to the kernel without libc: system calls, making a
- * kernel task, entering a program; and the CPU's pause and clock.
- *
- * Freestanding: usable in the reaper, in a child before its program, and in signal handlers. */
+/* src/arch/aarch64/syscall.h: system calls without libc, and the CPU's pause and clock.
+ * Freestanding. */
 #ifndef ONESPACE_ARCH_SYSCALL_H
 #define ONESPACE_ARCH_SYSCALL_H
 
 #include <asm/unistd.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu/interface.h"
 
 /* Returns the kernel's value: a result or -errno. Touches neither errno nor any other thread-local
  * storage. */
@@ -32,29 +32,6 @@ static inline long raw_syscall6(long nr, long a1, long a2, long a3, long a4, lon
     return x0;
 }
 #endif
-
-/* clone(2) and clone3(2). The child starts on the given stack with the registers of the parent,
- * pops an argument and a function (arch_push_call), and calls the function, which must not return.
- * parent_tid (CLONE_PARENT_SETTID) is written before the child runs. Returns the child's pid or
- * -errno. */
-struct clone_args;
-long arch_clone(unsigned long flags, void *stack, int32_t *parent_tid);
-long arch_clone3(const struct clone_args *arguments, size_t size);
-
-/* Pushes the call onto a stack that ends at `top`. Returns the stack pointer for the child. */
-static inline void *arch_push_call(uintptr_t top, void (*function)(void *), void *argument)
-{
-    uintptr_t *stack = (uintptr_t *)(top & -(uintptr_t)16);
-    *--stack = (uintptr_t)function;
-    *--stack = (uintptr_t)argument;
-    return stack;
-}
-
-/* Enters a program as execve does: sets the stack pointer and clears the other registers. */
-__attribute__((noreturn)) void arch_enter_program(uintptr_t stack_pointer, uintptr_t entry);
-
-/* The signal return code that rt_sigaction needs with ARCH_SA_RESTORER. Never called from C. */
-void arch_signal_restorer(void);
 
 static inline void arch_pause(void)
 {

@@ -52,7 +52,7 @@ static void put_call_trampoline(uint32_t *at, unsigned index, int32_t distance)
     at[7] = (uint32_t)((uint64_t)to_record >> 32);
 }
 
-void arch_write_trampolines(unsigned char bytes[ARCH_PAGE_MIN], int32_t distance)
+void arch_write_trampolines(unsigned char *bytes, int32_t distance)
 {
     for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++)
         put_call_trampoline((uint32_t *)(void *)(bytes + (size_t)i * CALL_BYTES), i, distance);

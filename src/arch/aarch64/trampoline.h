@@ -1,8 +1,4 @@
-/* src/arch/aarch64/trampoline.h: what patched code jumps to.
- *
- * Every task has a page of trampolines (the same physical page in all tasks) and, at a fixed
- * distance, a page of data. Trampoline i addresses record i of the data page relative to itself and
- * jumps to this library's code, which calls the handler that the data page names. Freestanding. */
+/* src/arch/aarch64/trampoline.h: what patched code jumps to (cpu/interface.h). */
 #ifndef ONESPACE_ARCH_TRAMPOLINE_H
 #define ONESPACE_ARCH_TRAMPOLINE_H
 
@@ -24,6 +20,7 @@
 #include <stdint.h>
 
 #include "arch/constants.h"
+#include "cpu/interface.h"
 
 /* There is no instruction to be answered from a table as x86's cpuid is. */
 #define ARCH_HAS_CPUID 0
@@ -53,22 +50,6 @@ struct arch_trampoline_data {
     struct arch_handlers handlers;
     struct arch_patched_syscall calls[ARCH_PATCHED_SYSCALLS_MAX];
 };
-
-/* Fills the page of trampolines for a data page that lies `distance` bytes above it. */
-void arch_write_trampolines(unsigned char bytes[ARCH_PAGE_MIN], int32_t distance);
-/* Fills the task's data page except for its calls. The handlers must be those of the root's copy
- * of the library: they are called as long as the space lives. */
-void arch_init_trampoline_data(struct arch_trampoline_data *data, void *self,
-                               const struct arch_handlers *handlers);
-/* The address of a trampoline, given the address of their page. */
-uintptr_t arch_syscall_trampoline(uintptr_t trampolines, unsigned index);
-/* The address of the signal handler that calls handlers.fault with the task's slot and then jumps
- * to the handler that it returns, if any, with registers and stack as the kernel left them. */
-uintptr_t arch_fault_trampoline(uintptr_t trampolines);
-
-/* An address whose unwinding information (.eh_frame) is right for every trampoline of a call: from
- * one the caller is found by arch_patched_syscall.resume. Never run. */
-extern const char arch_trampoline_frame[];
 
 #endif /* __ASSEMBLER__ */
 

@@ -1,6 +1,6 @@
 /* src/arch/x86_64/remote_call.S: a call with the thread pointer and stack of another thread: see
- * remote_call.h. */
-#include "arch/remote_call.h"
+ * cpu/remote_call.h. */
+#include "cpu/remote_call.h"
 
         .text
 
@@ -44,7 +44,7 @@ arch_remote_call_switch:
         .cfi_offset %r15, -56
         sub     $8, %rsp
         mov     %rdi, %rbx
-        stmxcsr ARCH_FRAME_MXCSR(%rbx)
+        stmxcsr ARCH_FRAME_FLOATING(%rbx)
         fnstcw  ARCH_FRAME_CONTROL(%rbx)
         mov     %rsp, ARCH_FRAME_OWN_STACK(%rbx)
         /* In this order: a thread that announces the callee's end later sends a signal, whose handler
@@ -94,7 +94,7 @@ arch_remote_call_leave:
         mov     ARCH_FRAME_OWN_STACK(%rbx), %rsp
         fninit
         fldcw   ARCH_FRAME_CONTROL(%rbx)
-        ldmxcsr ARCH_FRAME_MXCSR(%rbx)
+        ldmxcsr ARCH_FRAME_FLOATING(%rbx)
         cld
         mov     %r12, %rax
         jmp     .Lout

@@ -84,7 +84,7 @@ static void put_cpuid_trampoline(unsigned char *at, const struct page *page, uns
     put_distance(at, page, offsetof(struct arch_trampoline_data, cpuids[index].resume));
 }
 
-void arch_write_trampolines(unsigned char bytes[ARCH_PAGE], int32_t distance)
+void arch_write_trampolines(unsigned char *bytes, int32_t distance)
 {
     const struct page page = {bytes, distance};
     for (unsigned i = 0; i < ARCH_PATCHED_SYSCALLS_MAX; i++) {

@@ -8,7 +8,6 @@
 #include <sys/prctl.h>
 
 #include "arch/keys.h"
-#include "arch/trampoline.h"
 #include "base/kernel.h"
 #include "base/page.h"
 #include "base/raw.h"
@@ -18,18 +17,6 @@
 #include "space/child.h"
 
 /* ---- Setting up ---- */
-
-/* Linux 6.12 and later write a signal's frame with the right to all memory. Before, a signal that
- * arrives before the handler of another one has the right to its stack kills the process. */
-static int kernel_delivers_nested_signals(void)
-{
-    return kernel_version() >= KERNEL_VERSION(6, 12);
-}
-
-uintptr_t guard_trampoline(uintptr_t trampolines)
-{
-    return arch_guard_trampoline(trampolines);
-}
 
 long guard_alloc_keys(struct space *space)
 {
@@ -53,7 +40,10 @@ long guard_alloc_keys(struct space *space)
     if (count == 0)
         return -ENOSPC;
     guard->saved_at = arch_saved_rights_at();
-    guard->blocks_signals = !kernel_delivers_nested_signals();
+    /* Linux 6.12 and later write a signal's frame with the right to all memory. Before, a signal
+     * that arrives before the handler of another one has the right to its stack kills the process.
+     */
+    guard->blocks_signals = kernel_version() < KERNEL_VERSION(6, 12);
     /* Release, pairs with the acquire above: a thread that sees the count sees the rest. */
     atomic_store_explicit(&guard->count, count, memory_order_release);
     return 0;

@@ -29,9 +29,6 @@ void guard_set_key(const struct space_slot *slot, uintptr_t start, size_t size, 
 /* The same for the records of onespace in the task's range. */
 void guard_set_record_keys(const struct space_slot *slot);
 
-/* The signal handler of guarded tasks, given the address of their page of trampolines. */
-uintptr_t guard_trampoline(uintptr_t trampolines);
-
 /* By the child, before its program starts: sets its thread's rights. */
 void guard_apply_rights(const struct space_slot *self);
 /* By the child, too: installs our handlers for the signals that always have one. */

@@ -58,11 +58,6 @@ static int is_thread_local(const struct space_slot *owner, uintptr_t address)
            address < record + TLS_ABOVE;
 }
 
-static int is_of_loader(const struct location *location)
-{
-    return text_skip_prefix(location->file, "memfd:") || text_skip_prefix(location->file, "ld-");
-}
-
 /* Appends what is at the address in the owner's range: "the heap". */
 static char *append_location(char *text, const struct location *location,
                              const struct space_slot *owner, uintptr_t address)
@@ -76,7 +71,8 @@ static char *append_location(char *text, const struct location *location,
         return text_append(text, "the heap");
     if (at >= LAYOUT_MAPPINGS)
         return text_append(text, location->follows_guard ? "a thread's stack" : "mapped memory");
-    if (at < LAYOUT_FILES || is_of_loader(location) || !location->file[0])
+    if (at < LAYOUT_FILES || !location->file[0] || text_skip_prefix(location->file, "memfd:") ||
+        text_skip_prefix(location->file, "ld-"))
         return text_append(text, "the dynamic linker's data");
     if (text_skip_prefix(text_basename(owner->program), location->file))
         return text_append(text, "the globals");
@@ -129,12 +125,6 @@ static int mark_reported(struct guard_record *record, uintptr_t code)
     return 0;
 }
 
-static int may_step(const void *context)
-{
-    uint64_t blocked = *(const uint64_t *)&((const ucontext_t *)context)->uc_sigmask;
-    return !(blocked & signal_bit(SIGTRAP));
-}
-
 int guard_violated(struct space_slot *self, const void *information, void *context)
 {
     const struct space_guard *guard = &space_registry()->guard;
@@ -155,6 +145,8 @@ int guard_violated(struct space_slot *self, const void *information, void *conte
     if (mark_reported(guard_record(self), code))
         report(self, address, code, ": continuing (--guard=report)\n");
     *saved &= ~ARCH_NO_WRITE(key);
-    arch_set_stepping(context, may_step(context)); /* else the right stays with this thread */
+    /* Where SIGTRAP is blocked, the right stays with this thread. */
+    uint64_t blocked = *(const uint64_t *)&((const ucontext_t *)context)->uc_sigmask;
+    arch_set_stepping(context, !(blocked & signal_bit(SIGTRAP)));
     return 1;
 }

@@ -35,18 +35,13 @@ static struct space_sigaction *action_of(struct space_slot *self, int signal)
                                                  : &guard_record(self)->actions[signal - 1];
 }
 
-/* Whether the caller may change the record. A vforked child has its parent's. */
-static int may_record(const struct space_slot *self)
-{
-    return !process_in_space() || interpose_is_task(self);
-}
-
 static long set_action(struct space_slot *self, int signal, const struct space_sigaction *wanted,
                        struct space_sigaction *before)
 {
     uint64_t signals = member_lock(self);
     struct space_sigaction *action = action_of(self, signal), old = *action, ours;
-    int has_entry = wanted && may_record(self) &&
+    /* A vforked child must not change the record, which is its parent's. */
+    int has_entry = wanted && (!process_in_space() || interpose_is_task(self)) &&
                     (wanted->handler > (uintptr_t)SIG_IGN || always_has_handler(self, signal));
     if (has_entry) {
         *action = *wanted; /* before the kernel has our entry, which reads it */
@@ -114,17 +109,14 @@ static uintptr_t handler_of(struct space_slot *self, int signal, const siginfo_t
     uintptr_t handler = *(volatile uintptr_t *)&action->handler;
     if (handler == (uintptr_t)SIG_IGN)
         return 0;
-    if (handler == (uintptr_t)SIG_DFL) { /* sends it again, with the default action */
+    int is_default = handler == (uintptr_t)SIG_DFL;
+    if (is_default || (action->flags & SA_RESETHAND)) {
         struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
         raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
+    }
+    if (is_default) /* sends it again, with the default action */
         raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
-        return 0;
-    }
-    if (action->flags & SA_RESETHAND) {
-        struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
-        raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
-    }
-    return handler;
+    return is_default ? 0 : handler;
 }
 
 /* Whether the signal is handled; else *handler is to be called. */

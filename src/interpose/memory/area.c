@@ -28,16 +28,12 @@ static struct area_map *map_of(const struct space_slot *self)
     return (struct area_map *)(range_of(self) + LAYOUT_AREA_MAP);
 }
 
-static uint64_t load_word(const struct area_map *map, uint64_t page)
-{
-    return atomic_load_explicit(&map->words[page / WORD_BITS], memory_order_relaxed);
-}
-
 /* The first page in [page, end) whose bit is set (flip 0) or clear (flip ~0), or `end`. */
 static uint64_t find_bit(const struct area_map *map, uint64_t page, uint64_t end, uint64_t flip)
 {
     while (page < end) {
-        uint64_t word = (load_word(map, page) ^ flip) >> page % WORD_BITS;
+        uint64_t word = atomic_load_explicit(&map->words[page / WORD_BITS], memory_order_relaxed);
+        word = (word ^ flip) >> page % WORD_BITS;
         if (word) {
             page += (uint64_t)__builtin_ctzll(word);
             return page < end ? page : end;

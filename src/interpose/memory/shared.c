@@ -276,12 +276,6 @@ long shared_mmap_at(struct space_slot *self, const long a[6])
                               : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-static long shared_shmat_at(struct space_slot *self, size_t size, const long a[6])
-{
-    return process_in_space() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
-                              : raw(__NR_shmat, a[0], a[1], a[2]);
-}
-
 /* Whether these pages of the entry have that protection. Unless the entry is the task's own, they
  * have the one that they were mapped with. */
 static int has_protection(int index, const long a[6])
@@ -405,7 +399,8 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     if (result != NOT_SHARED)
         return result;
     if (shared_windows_contain((uintptr_t)a[1]))
-        return shared_shmat_at(self, size, a);
+        return process_in_space() ? change(self, (uintptr_t)a[1], size, __NR_shmat, a)
+                                  : raw(__NR_shmat, a[0], a[1], a[2]);
     result = -ENOMEM;
     /* The kernel refuses SHM_REMAP without an address. With one of ours it would replace a mapping.
      */

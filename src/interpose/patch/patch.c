@@ -63,7 +63,7 @@ static int is_patched_in(const struct space_slot *self, const struct space_patch
     static const unsigned in_code[] = {
         [CODE_LDSO] = IN_LDSO, [CODE_LIBC] = IN_LIBC, [CODE_PROGRAM] = IN_PROGRAM};
     unsigned where = in_code[kind];
-    if (kind == CODE_LDSO && space_is_thread(self))
+    if (kind == CODE_LDSO && slot_is_thread(self))
         where |= IN_LDSO_OF_THREAD;
     return site->nr == SPACE_PATCH_SITE_CPUID ? kind == CODE_LDSO
                                               : (interposed_where(site->nr) & where) != 0;

@@ -130,27 +130,19 @@ static size_t await(struct direct_io *io, size_t piece)
     return request->is_in_flight || request->result < 0 ? 0 : (size_t)request->result;
 }
 
-struct transfer {
-    int fd;
-    uint64_t at;
-    const char *from; /* NULL, or `to` is */
-    char *to;
-    size_t size;
-};
-
-static size_t piece_size(const struct transfer *transfer, size_t piece)
+static size_t piece_size(const struct direct_transfer *transfer, size_t piece)
 {
     size_t left = transfer->size - piece * PIECE_BYTES;
     return left < PIECE_BYTES ? left : PIECE_BYTES;
 }
 
-static int needs_buffer(const struct transfer *transfer)
+static int needs_buffer(const struct direct_transfer *transfer)
 {
     const char *memory = transfer->to ? transfer->to : transfer->from;
     return (uintptr_t)memory % DIRECT_IO_ALIGN != 0;
 }
 
-static void begin_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
+static void begin_piece(struct direct_io *io, const struct direct_transfer *transfer, size_t piece)
 {
     size_t offset = piece * PIECE_BYTES, size = piece_size(transfer, piece);
     const char *memory = (transfer->to ? transfer->to : transfer->from) + offset;
@@ -169,7 +161,7 @@ static void begin_piece(struct direct_io *io, const struct transfer *transfer, s
            });
 }
 
-static size_t end_piece(struct direct_io *io, const struct transfer *transfer, size_t piece)
+static size_t end_piece(struct direct_io *io, const struct direct_transfer *transfer, size_t piece)
 {
     size_t got = await(io, piece);
     if (transfer->to && needs_buffer(transfer))
@@ -187,7 +179,7 @@ static void prepare_pipeline(struct direct_io *io)
 }
 
 /* After a short transfer no further piece begins; those in flight are waited for. */
-static size_t run(struct direct_io *io, const struct transfer *transfer)
+size_t direct_io_run(struct direct_io *io, const struct direct_transfer *transfer)
 {
     size_t count = (transfer->size + PIECE_BYTES - 1) / PIECE_BYTES, begun = 0, ended = 0, done = 0;
     int is_whole = !io->is_lost;
@@ -203,14 +195,4 @@ static size_t run(struct direct_io *io, const struct transfer *transfer)
         ended++;
     }
     return done;
-}
-
-size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size)
-{
-    return run(io, &(struct transfer){fd, at, from, NULL, size});
-}
-
-size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size)
-{
-    return run(io, &(struct transfer){fd, at, NULL, to, size});
 }

@@ -25,9 +25,9 @@ int storage_fail(struct storage_error *error, int result, const char *format, ..
     return result;
 }
 
-/* ---- Stripes of a new file on Lustre ---- */
-
-/* Lustre accepts a layout only before the file has objects: the file is created with their creation
+/* ---- Stripes of a new file on Lustre ----
+ *
+ * Lustre accepts a layout only before the file has objects: the file is created with their creation
  * delayed, then an ioctl sets the layout (see lustre_user.h). */
 
 #define LUSTRE_SUPER_MAGIC  0x0bd00bd0
@@ -43,12 +43,6 @@ struct lustre_layout { /* struct lov_user_md_v1 without objects */
 };
 _Static_assert(sizeof(struct lustre_layout) == 32, "layout");
 
-static int is_lustre(int directory)
-{
-    struct statfs about;
-    return fstatfs(directory, &about) == 0 && about.f_type == LUSTRE_SUPER_MAGIC;
-}
-
 /* O_EXCL: a symbolic link is not followed. */
 static int create_exclusive(struct storage_file *file, int flags)
 {
@@ -61,7 +55,9 @@ static int create_exclusive(struct storage_file *file, int flags)
  * the descriptor, or -1 with errno. */
 static int create_striped(struct storage_file *file, const struct storage_hints *hints)
 {
-    if ((!hints->striping_factor && !hints->striping_unit) || !is_lustre(file->entry.directory))
+    struct statfs about;
+    if ((!hints->striping_factor && !hints->striping_unit) ||
+        fstatfs(file->entry.directory, &about) != 0 || about.f_type != LUSTRE_SUPER_MAGIC)
         return create_exclusive(file, O_NOCTTY);
     struct lustre_layout layout = {
         .magic = LUSTRE_LAYOUT_MAGIC,
@@ -77,9 +73,6 @@ static int create_striped(struct storage_file *file, const struct storage_hints 
     return fd;
 }
 
-/* Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
- * way to report that the disk is full. */
-
 enum { CREATE_TRIES_MAX = 16, ZEROS_BYTES = 1 << 20 };
 
 static int fail_errno(struct storage_error *error, const char *path, const char *what,
@@ -89,7 +82,10 @@ static int fail_errno(struct storage_error *error, const char *path, const char 
     return storage_fail(error, result, "%s: %s: %s%s", path, what, strerror(-result), fix);
 }
 
-/* ---- Opening ---- */
+/* ---- Opening ----
+ *
+ * Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
+ * way to report that the disk is full. */
 
 static int create_file(struct storage_file *file, const struct storage_hints *hints)
 {

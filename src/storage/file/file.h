@@ -147,11 +147,16 @@ struct direct_io;
 struct direct_io *direct_io_new(void);
 /* NULL is allowed. */
 void direct_io_free(struct direct_io *io);
-/* Transfers `size` bytes at offset `at`, both aligned; memory may be unaligned. fd: opened with
- * O_DIRECT. Returns the number of bytes transferred from the start; no request is in flight then.
- */
-size_t direct_io_write(struct direct_io *io, int fd, uint64_t at, const char *from, size_t size);
-size_t direct_io_read(struct direct_io *io, int fd, uint64_t at, char *to, size_t size);
+/* Bytes of a file and of memory, one of which is read: `from` or `to` is NULL. */
+struct direct_transfer {
+    int fd;           /* opened with O_DIRECT */
+    uint64_t at;      /* offset in the file, aligned as `size` is; memory may be unaligned */
+    const char *from; /* memory that is written to the file */
+    char *to;         /* memory that is read into */
+    size_t size;
+};
+/* Returns the number of bytes transferred from the start; no request is in flight then. */
+size_t direct_io_run(struct direct_io *io, const struct direct_transfer *transfer);
 
 /* Frees the cached AIO context. Runs at the end of the program: in a space it would outlive the
  * task.

@@ -33,17 +33,12 @@ enum {
     UNIT_BITS = 24
 };
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    uint64_t ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-    return ns / UNIT_NS & ((1 << UNIT_BITS) - 1);
-}
-
 int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 {
-    uint64_t range = offset / HOT_RANGE_BYTES, unit = now();
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    uint64_t ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    uint64_t unit = ns / UNIT_NS & ((1 << UNIT_BITS) - 1), range = offset / HOT_RANGE_BYTES;
     _Atomic uint64_t *word = &region->hot[range % STORAGE_HOT_WORDS];
     uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
     uint64_t count = seen & ((1 << COUNT_BITS) - 1);
@@ -125,25 +120,14 @@ static int try_lock_direct(struct storage_direct *direct, int fd)
     return 0;
 }
 
-/* Returns the number of bytes transferred from the start: whole folios only, and 0 unless `at` is
- * the start of one. The caller copies the rest through the page cache, which reports errors. */
-static size_t direct_write(struct storage_direct *direct, int fd, uint64_t at, const char *from,
-                           size_t size)
+/* Returns the number of bytes transferred from the start. The caller copies the rest through the
+ * page cache, which reports errors. */
+static size_t direct_copy(struct storage_direct *direct, int fd, struct direct_transfer transfer)
 {
-    size -= size % storage_folio_max();
-    if (size == 0 || !try_lock_direct(direct, fd))
+    if (transfer.size == 0 || !try_lock_direct(direct, fd))
         return 0;
-    size_t done = direct_io_write(direct->io, direct->fd, at, from, size);
-    unlock_direct(direct);
-    return done;
-}
-
-static size_t direct_read(struct storage_direct *direct, int fd, uint64_t at, char *to, size_t size)
-{
-    size -= size % DIRECT_IO_ALIGN;
-    if (size == 0 || !try_lock_direct(direct, fd))
-        return 0;
-    size_t done = direct_io_read(direct->io, direct->fd, at, to, size);
+    transfer.fd = direct->fd;
+    size_t done = direct_io_run(direct->io, &transfer);
     unlock_direct(direct);
     return done;
 }
@@ -158,8 +142,8 @@ static size_t direct_read(struct storage_direct *direct, int fd, uint64_t at, ch
  * they come.
  *
  * For what is written once, write-back begins at once, so that a later flush has little to wait
- * for. From DIRECT_IO_MIN_BYTES on it uses direct I/O (storage/file/direct_io.c): that saves a
- * copy, and keeps the device busy although this rank waits for it.
+ * for. From DIRECT_IO_MIN_BYTES on it uses direct I/O: that saves a copy, and keeps the
+ * device busy although this rank waits for it.
  *
  * Loading what is in memory is as good as any copy. The rest is requested before it is copied,
  * since a region expects random access and is not read ahead. */
@@ -185,12 +169,6 @@ static size_t step_of(uint64_t at, size_t left, size_t piece)
 static int has_failed(const struct storage_region *region)
 {
     return atomic_load_explicit(region->failed, memory_order_relaxed) != 0;
-}
-
-/* Bytes from `at` to the next multiple of the unit. */
-static size_t to_next(uint64_t at, size_t size, size_t unit)
-{
-    return step_of(at, size, unit) % unit;
 }
 
 /* A folio becomes as large as the piece that creates it: a power of two. */
@@ -247,11 +225,14 @@ static size_t write_all(struct storage_region *region, int fd, uint64_t at, cons
 {
     int is_direct =
         region->style & STORAGE_WRITE_ONCE && fd == region->file.fd && size >= DIRECT_IO_MIN_BYTES;
-    size_t head = is_direct ? to_next(at, size, storage_folio_max()) : size;
+    size_t head = is_direct ? step_of(at, size, storage_folio_max()) % storage_folio_max() : size;
     size_t done = write_cached(region, fd, at, from, head);
     if (done < head || done == size)
         return done;
-    done += direct_write(region->direct, fd, at + done, from + done, size - done);
+    size_t whole = (size - done) / storage_folio_max() * storage_folio_max();
+    done +=
+        direct_copy(region->direct, fd,
+                    (struct direct_transfer){.at = at + done, .from = from + done, .size = whole});
     return done + write_cached(region, fd, at + done, from + done, size - done);
 }
 
@@ -325,12 +306,17 @@ static size_t read_all(struct storage_region *region, int fd, uint64_t offset, c
                        size_t size)
 {
     uint64_t at = region->file_offset + offset;
-    size_t head = region->style & STORAGE_READ_ONCE ? to_next(at, size, DIRECT_IO_ALIGN) : size;
+    size_t head = region->style & STORAGE_READ_ONCE
+                      ? step_of(at, size, DIRECT_IO_ALIGN) % DIRECT_IO_ALIGN
+                      : size;
     size_t done = read_pieces(region, fd, offset, to, head);
     if (done < head || done == size)
         return done;
+    size_t aligned = (size - done) / DIRECT_IO_ALIGN * DIRECT_IO_ALIGN;
     if (fd == region->file.fd)
-        done += direct_read(region->direct, fd, at + done, to + done, size - done);
+        done += direct_copy(
+            region->direct, fd,
+            (struct direct_transfer){.at = at + done, .to = to + done, .size = aligned});
     return done + read_pieces(region, fd, offset + done, to + done, size - done);
 }
 

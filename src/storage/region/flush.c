@@ -2,15 +2,12 @@
 #include "storage/region/region.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/raw.h"
+#include "base/proc.h"
 
 static void set_failed(struct storage_region *region, int number)
 {
@@ -25,28 +22,27 @@ static int is_truncated(const struct storage_region *region)
            storage_file_is_short(region->file.fd, region->file_offset + region->length);
 }
 
-/* The path of another rank's file is unknown here; /proc/self/maps has it. */
-static const char *name_of(const struct storage_region *region, char *line, size_t size)
+/* The path of another rank's file is unknown here, so it is searched among the mappings. */
+static const char *name_of(const struct storage_region *region, char *buffer, size_t size)
 {
-    uintptr_t begin = (uintptr_t)region->mapping, end = begin + region->mapping_length, first, last;
+    uintptr_t begin = (uintptr_t)region->mapping, end = begin + region->mapping_length;
+    struct proc_maps maps;
+    struct proc_mapping mapping;
     const char *name = region->file.path;
-    /* A raw system call: a task's libc would open a file that lists only the task's own memory. */
-    long fd = name ? -1 : raw(__NR_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    FILE *maps = fd < 0 ? NULL : fdopen((int)fd, "r");
-    while (!name && maps && fgets(line, (int)size, maps))
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &first, &last) == 2 && first < end &&
-            begin < last && (name = strchr(line, '/')) != NULL)
-            line[strcspn(line, "\n")] = 0;
-    if (maps)
-        fclose(maps);
+    if (!name && proc_maps_open(&maps, 0, buffer, size) == 0) {
+        while (!name && proc_maps_next(&maps, &mapping))
+            if (mapping.start < end && begin < mapping.end && mapping.name[0] == '/')
+                name = mapping.name;
+        proc_maps_close(&maps);
+    }
     return name ? name : "another rank's file";
 }
 
 static int report(const struct storage_region *region, struct storage_error *error)
 {
     int number = atomic_load_explicit(region->failed, memory_order_relaxed);
-    char line[PATH_MAX + 128];
-    const char *name = name_of(region, line, sizeof(line));
+    char buffer[PATH_MAX + 128];
+    const char *name = name_of(region, buffer, sizeof(buffer));
     if (is_truncated(region))
         return storage_fail(error, -EIO,
                             "%s: the file was cut below the end of this window (byte %llu) while "

@@ -2,97 +2,27 @@
 #include "storage/region/region.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
+
+#include "cgroup/cgroup.h"
 
 /* ---- Available memory ---- */
 
-/* The number after `name` in a file of lines "NAME NUMBER"; with name NULL the first number. */
-static uint64_t read_number(const char *path, const char *name, uint64_t fallback)
+static void visit_group(const char *directory, void *context)
 {
-    char line[256];
-    uint64_t found = fallback;
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        size_t length = name ? strlen(name) : 0;
-        if (name && strncmp(line, name, length) != 0)
-            continue;
-        if (sscanf(line + length, "%" SCNu64, &found) != 1)
-            found = fallback; /* such as "max" */
-        break;
-    }
-    if (file)
-        fclose(file);
-    return found;
-}
-
-/* Memory left below one limit. Inactive page cache counts as free, because it can be dropped. */
-static uint64_t left_below_limit(const char *directory, const char *limit_name,
-                                 const char *usage_name)
-{
-    char limit_path[4200], usage_path[4200], stat_path[4200];
-    snprintf(limit_path, sizeof(limit_path), "%s/%s", directory, limit_name);
-    snprintf(usage_path, sizeof(usage_path), "%s/%s", directory, usage_name);
-    snprintf(stat_path, sizeof(stat_path), "%s/memory.stat", directory);
-    uint64_t limit = read_number(limit_path, NULL, UINT64_MAX);
-    uint64_t usage = read_number(usage_path, NULL, 0),
-             files = read_number(stat_path, "inactive_file ", 0);
-    if (limit == UINT64_MAX)
-        return limit;
-    usage = usage > files ? usage - files : 0;
-    return limit > usage ? limit - usage : 0;
-}
-
-/* The least memory left below any limit from this process's cgroup up to the root. */
-static uint64_t min_left_in_hierarchy(const char *root, char *group, const char *limit,
-                                      const char *usage)
-{
-    uint64_t min = UINT64_MAX;
-    for (;;) {
-        char directory[4096];
-        snprintf(directory, sizeof(directory), "%s%s", root, group);
-        uint64_t left = left_below_limit(directory, limit, usage);
-        min = left < min ? left : min;
-        char *last = strrchr(group, '/');
-        if (!last || !group[0])
-            return min;
-        *last = 0;
-    }
-}
-
-/* Lines of /proc/self/cgroup: "0::/group" (version 2), "N:...memory...:/group" (version 1). */
-static uint64_t left_in_cgroup(void)
-{
-    char line[4096];
-    uint64_t min = UINT64_MAX;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = 0;
-        uint64_t left = UINT64_MAX;
-        if (!names[1])
-            left = min_left_in_hierarchy("/sys/fs/cgroup", group, "memory.max", "memory.current");
-        else if (strstr(names + 1, "memory"))
-            left = min_left_in_hierarchy("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
-                                         "memory.usage_in_bytes");
-        min = left < min ? left : min;
-    }
-    if (file)
-        fclose(file);
-    return min;
+    uint64_t used, limit, *least = context;
+    if (cgroup_memory(directory, &used, &limit) != 0)
+        return;
+    uint64_t left = limit > used ? limit - used : 0;
+    *least = left < *least ? left : *least;
 }
 
 uint64_t storage_memory_available(void)
 {
-    uint64_t machine = read_number("/proc/meminfo", "MemAvailable:", 0) * 1024;
-    uint64_t group = left_in_cgroup();
-    return group < machine ? group : machine;
+    uint64_t least = machine_memory("MemAvailable");
+    cgroup_each(0, "memory", visit_group, &least);
+    return least;
 }
 
 /* ---- Parts ---- */

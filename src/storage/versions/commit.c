@@ -91,10 +91,7 @@ int version_pages_next(const struct version_pages *pages, size_t from, struct st
     return 1;
 }
 
-/* ---- This rank's part ---- */
-
-/* writes this rank's part of a new version to a slot (step 2 of
- * commit.c). */
+/* ---- This rank's part: step 2 of the protocol below ---- */
 
 /* One commit, as this rank makes it. */
 struct commit {
@@ -103,8 +100,6 @@ struct commit {
     int fd;          /* of the slot, -1: not open */
     int is_new;      /* this commit created the file */
 };
-
-/* ---- Dirty pages ---- */
 
 /* Adds the dirty pages to the stale pages of every slot, so that they survive a failed commit. */
 static int collect_dirty_pages(struct versions *versions, struct storage_error *error)
@@ -359,12 +354,18 @@ static int write_part(struct versions *versions, struct commit *commit, struct s
     return fill_slot(versions, commit, error);
 }
 
-/* ---- The protocol ---- */
-
-/*   1  rank 0 sends the version's number and a fresh nonce
- *   2  each rank invalidates a slot, durably; writes its stale pages and the sums, durably; then
- * the record, durably (write_part) 3  all agree that all succeeded 4  each rank marks its slot,
- * durably 5  all agree, and return
+/* ---- The protocol ----
+ *
+ *   1.  rank 0 sends the version's number and a fresh nonce
+ *
+ *   2.  each rank invalidates a slot, durably; writes its stale pages and the sums, durably; then
+ * the record, durably (write_part)
+ *
+ *   3.  all agree that all succeeded
+ *
+ *   4.  each rank marks its slot, durably
+ *
+ *   5.  all agree, and return
  *
  * Why each step:
  *

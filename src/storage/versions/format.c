@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* ---- CRC-32C ---- */
-
-/* Uses the instruction of SSE 4.2 where the CPU has it: about 8 bytes in 3 cycles, so that
+/* ---- CRC-32C ----
+ *
+ * Uses the instruction of SSE 4.2 where the CPU has it: about 8 bytes in 3 cycles, so that
  * checksums are never what a commit waits for. */
 
 static uint32_t table[256];
@@ -62,6 +62,24 @@ uint32_t versions_crc(const void *data, size_t size)
 }
 #endif
 
+/* ---- Where things lie ---- */
+
+uint64_t version_blocks(uint64_t length)
+{
+    return length / VERSIONS_BLOCK + (length % VERSIONS_BLOCK != 0);
+}
+
+uint64_t version_data_at(uint64_t length)
+{
+    uint64_t end = VERSIONS_SUMS_AT + version_blocks(length) * sizeof(uint32_t);
+    return version_blocks(end) * VERSIONS_BLOCK;
+}
+
+uint64_t version_size(uint64_t length)
+{
+    return version_data_at(length) + length;
+}
+
 /* ---- Record and mark ---- */
 
 static const char record_magic[8] = "ONESPVER", mark_magic[8] = "ONESPCMP";
@@ -96,26 +114,6 @@ static uint32_t header_crc(const void *header)
 {
     return htole32(versions_crc(header, VERSIONS_HEADER - sizeof(uint32_t)));
 }
-
-/* ---- Where things lie ---- */
-
-uint64_t version_blocks(uint64_t length)
-{
-    return length / VERSIONS_BLOCK + (length % VERSIONS_BLOCK != 0);
-}
-
-uint64_t version_data_at(uint64_t length)
-{
-    uint64_t end = VERSIONS_SUMS_AT + version_blocks(length) * sizeof(uint32_t);
-    return version_blocks(end) * VERSIONS_BLOCK;
-}
-
-uint64_t version_size(uint64_t length)
-{
-    return version_data_at(length) + length;
-}
-
-/* ---- Record and mark ---- */
 
 void version_record_write(const struct version_record *record, unsigned char to[VERSIONS_HEADER])
 {

@@ -28,6 +28,12 @@ struct version_choice {
     int is_marked;                /* as far as this directory shows */
 };
 
+/* Whether the slot holds a part of the version. */
+static int slot_has(const struct version_slot *slot, const struct version_record *record)
+{
+    return slot->state != SLOT_EMPTY && version_is_same(&slot->record, record);
+}
+
 /* The end of the bytes that the slots of one version cover without a gap from `at` on. Slots are
  * sorted by rank, and parts mostly are in the same order: then one pass is enough. */
 static uint64_t covered_from(const struct version_slots *slots, const struct version_record *record,
@@ -37,8 +43,8 @@ static uint64_t covered_from(const struct version_slots *slots, const struct ver
         is_longer = 0;
         for (size_t i = 0; i < slots->count; i++) {
             const struct version_record *other = &slots->slot[i].record;
-            if (slots->slot[i].state != SLOT_EMPTY && version_is_same(other, record) &&
-                other->is_in_file && other->offset <= at && at - other->offset < other->length) {
+            if (slot_has(&slots->slot[i], record) && other->is_in_file && other->offset <= at &&
+                at - other->offset < other->length) {
                 at = other->offset + other->length;
                 is_longer = 1;
             }
@@ -54,8 +60,7 @@ static uint32_t count_ranks(const struct version_slots *slots, const struct vers
     int64_t last = -1;
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (slot->state == SLOT_EMPTY || !version_is_same(&slot->record, record) ||
-            slot->rank == last)
+        if (!slot_has(slot, record) || slot->rank == last)
             continue;
         last = slot->rank;
         count++;
@@ -77,7 +82,7 @@ static int can_restore(const struct versions *versions, const struct version_slo
 {
     const struct versions_part *part = &versions->part;
     for (size_t i = 0; i < slots->count; i++)
-        if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, record) &&
+        if (slot_has(&slots->slot[i], record) &&
             record_is_own_part(versions, &slots->slot[i].record))
             return 1;
     return part->is_in_file && count_ranks(slots, record) == record->ranks &&
@@ -92,8 +97,7 @@ static int has_version(const struct versions *versions, const struct version_slo
                        const struct version_record *record)
 {
     for (size_t i = 0; i < slots->count; i++)
-        if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, record) &&
-            slots->slot[i].rank == versions->group.rank)
+        if (slot_has(&slots->slot[i], record) && slots->slot[i].rank == versions->group.rank)
             return 1;
     return count_ranks(slots, record) == record->ranks;
 }
@@ -187,7 +191,7 @@ static int fail_misfit(const struct versions *versions, const struct version_slo
     if (can_restore(versions, slots, choice))
         return -EUCLEAN;
     for (size_t i = 0; i < slots->count; i++)
-        if (slots->slot[i].state != SLOT_EMPTY && version_is_same(&slots->slot[i].record, choice) &&
+        if (slot_has(&slots->slot[i], choice) &&
             (!record || slots->slot[i].rank == versions->group.rank))
             record = &slots->slot[i].record;
     if (part->is_in_file)
@@ -322,18 +326,6 @@ static struct own_slot *own_slot(struct versions *versions, const struct version
     return is_own ? &versions->slots[slot->number] : NULL;
 }
 
-static int has_own_size(const struct versions *versions, const struct version_record *record)
-{
-    return record->length == versions->part.length;
-}
-
-static int slot_is_own_part(const struct versions *versions, const struct version_slot *slot)
-{
-    return slot->rank == versions->group.rank && slot->record.ranks == versions->group.ranks &&
-           has_own_size(versions, &slot->record) &&
-           (!versions->part.is_in_file || slot->record.offset == versions->part.offset);
-}
-
 /* The part equals this slot now, so the slot's sums are the part's. */
 static int load_sums(struct versions *versions, const struct version_slot *slot,
                      struct storage_error *error)
@@ -367,15 +359,14 @@ static int restore_part(struct versions *versions, const struct version_slots *s
     int result = 0;
     for (size_t i = 0; choice->record.version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (slot->state == SLOT_EMPTY || !version_is_same(&slot->record, &choice->record) ||
-            !slot_is_own_part(versions, slot))
+        if (!slot_has(slot, &choice->record) || !record_is_own_part(versions, &slot->record))
             continue;
         result = restore_from(versions, slot, 0, error);
         return result != 0 ? result : load_sums(versions, slot, error);
     }
     for (size_t i = 0; result == 0 && choice->record.version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (slot->state == SLOT_EMPTY || !version_is_same(&slot->record, &choice->record))
+        if (!slot_has(slot, &choice->record))
             continue;
         int64_t shift = (int64_t)slot->record.offset - (int64_t)versions->part.offset;
         result = restore_from(versions, slot, shift, error);
@@ -419,13 +410,12 @@ static void record_own_slot(struct versions *versions, const struct version_slot
         versions->has_stale_slots = 1;
         return;
     }
-    int is_valid = slot->state == SLOT_COMPLETE && slot->record.version < choice->version;
-    if (slot->state != SLOT_EMPTY && version_is_same(&slot->record, choice))
-        is_valid = 1;
+    int is_valid = slot_has(slot, choice) ||
+                   (slot->state == SLOT_COMPLETE && slot->record.version < choice->version);
     own->exists = own->must_compare = 1;
     /* A commit that did not end may have left pages in the page cache that the device could not
      * take. Comparing would find those equal, so such a slot starts anew. */
-    own->is_sized = is_valid && has_own_size(versions, &slot->record);
+    own->is_sized = is_valid && slot->record.length == versions->part.length;
     own->version = is_valid ? slot->record.version : 0;
 }
 

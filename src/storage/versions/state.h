@@ -9,9 +9,7 @@
 
 /* ---- Sets of pages ---- */
 
-/* sets of pages of a part, one bit each; page 0 begins at the part's
- * first byte. */
-
+/* One bit for each page of a part; page 0 begins at the part's first byte. */
 struct version_pages {
     uint64_t *word; /* owned: version_pages_free */
     size_t length;  /* of the part, bytes */
@@ -28,9 +26,6 @@ void version_pages_copy(struct version_pages *pages, const struct version_pages 
 /* Finds the next run of pages in the set that begins at byte `from` or later; 0: none. */
 int version_pages_next(const struct version_pages *pages, size_t from, struct storage_range *run);
 
-/* what one rank knows of its versions; shared by the files of this
- * directory. */
-
 /* One of this rank's slots. */
 struct own_slot {
     int exists;
@@ -40,6 +35,7 @@ struct own_slot {
     int must_compare;                 /* many of these may be equal: compare before writing */
 };
 
+/* What one rank knows of its versions. */
 struct versions {
     struct versions_part part;
     char *path; /* owned */

@@ -1,6 +1,4 @@
-/* src/arch/aarch64/code/patch.h: find patch sites in machine code and turn them into jumps.
- * Freestanding.
- */
+/* src/arch/aarch64/code/patch.h: patch sites (cpu/interface.h), and jumps over code. */
 #ifndef ONESPACE_ARCH_PATCH_H
 #define ONESPACE_ARCH_PATCH_H
 
@@ -9,6 +7,7 @@
 
 #include "arch/code/instructions.h"
 #include "arch/trampoline.h"
+#include "cpu/interface.h"
 
 enum {
     ARCH_PATCH_SITE_BYTES = 4,
@@ -18,32 +17,6 @@ enum {
 
 /* How far code may lie from the trampolines. */
 #define ARCH_PATCH_REACH ((size_t)BRANCH_REACH)
-
-/* A patch site of a system call: the instruction itself, `length` bytes. */
-struct arch_patch_site {
-    long nr;
-    unsigned char length, displaced; /* displaced: unused, nothing is moved */
-};
-
-/* A place in code that is to be replaced as a whole. */
-struct arch_span {
-    uint32_t at;
-    unsigned char length;    /* 0: rejected */
-    unsigned char displaced; /* by arch_reject_unsafe: 16 or 17, the register that the code behind
-                                it does not need */
-};
-
-/* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
- * none. It may be patched unless arch_reject_unsafe() refuses it. */
-size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
-                            struct arch_patch_site *site);
-/* Rejects those behind which the code may need both x16 and x17: the trampoline could not return.
- */
-void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
-                        unsigned count);
-/* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
- * reach. */
-int arch_patch_syscall(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
 
 /* Where the patch site at `address` resumes, and how. */
 static inline void arch_set_resume(struct arch_patched_syscall *call, uintptr_t address,

@@ -1,6 +1,4 @@
-/* src/arch/x86_64/code/patch.h: find patch sites in machine code and turn them into jumps.
- * Freestanding.
- */
+/* src/arch/x86_64/code/patch.h: patch sites (cpu/interface.h), and jumps over code. */
 #ifndef ONESPACE_ARCH_PATCH_H
 #define ONESPACE_ARCH_PATCH_H
 
@@ -8,6 +6,7 @@
 #include <stdint.h>
 
 #include "arch/trampoline.h"
+#include "cpu/interface.h"
 
 enum {
     ARCH_PATCH_SITE_BYTES = 15, /* of the longest patch site */
@@ -17,32 +16,6 @@ enum {
 
 /* How far code may lie from the trampolines. */
 #define ARCH_PATCH_REACH (UINT64_C(1) << 31)
-
-/* A patch site of a system call: `length` bytes, of which `displaced` in the middle must still run.
- */
-struct arch_patch_site {
-    long nr;
-    unsigned char length, displaced;
-};
-
-/* A place in code that is to be replaced as a whole. */
-struct arch_span {
-    uint32_t at;
-    unsigned char length;    /* 0: rejected */
-    unsigned char displaced; /* of a system call; stays as it is */
-};
-
-/* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
- * none. It may be patched unless arch_reject_unsafe() refuses it. */
-size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
-                            struct arch_patch_site *site);
-/* Rejects those that may not begin with an instruction, or into whose middle a branch of the code
- * may lead. */
-void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
-                        unsigned count);
-/* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of
- * reach. */
-int arch_patch_syscall(uintptr_t address, const struct arch_patch_site *site, uintptr_t trampoline);
 
 /* Where the patch site at `address` resumes. */
 static inline void arch_set_resume(struct arch_patched_syscall *call, uintptr_t address,

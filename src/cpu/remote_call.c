@@ -1,5 +1,5 @@
-/* src/arch/aarch64/remote_call.c: see remote_call.h. */
-#include "arch/remote_call.h"
+/* src/cpu/remote_call.c: see remote_call.h. */
+#include "cpu/remote_call.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -18,7 +18,9 @@ AT(gone, ARCH_FRAME_GONE);
 AT(result, ARCH_FRAME_RESULT);
 AT(leave, ARCH_FRAME_LEAVE);
 AT(armed, ARCH_FRAME_ARMED);
-AT(floating, ARCH_FRAME_FPCR);
+AT(by_call, ARCH_FRAME_BY_CALL);
+AT(floating, ARCH_FRAME_FLOATING);
+AT(control, ARCH_FRAME_CONTROL);
 
 /* Values of the C++ ABI (unwind.h). */
 enum { SEARCH_PHASE = 1, FORCE_UNWIND = 8, HANDLER_FOUND = 6, CONTINUE_UNWIND = 8 };
