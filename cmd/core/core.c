@@ -23,7 +23,7 @@ const char core_help[] =
     "of its threads. Read it with the task's program: gdb PROGRAM FILE. The task is stopped "
     "while its memory is copied; other tasks keep running.\n"
     "\n"
-    "  -o FILE  write this file, not core.PID in the current directory\n"
+    "  -o, --output FILE  write this file, not core.PID in the current directory\n"
     "      --space SPACE  the space of the ID; needed if several spaces have a task of that id\n"
     "      --from CORE  extract the crashed task from the core of the whole space that the "
     "kernel wrote; -: standard input, as in kernel.core_pattern\n"

@@ -68,7 +68,7 @@ void core_free_memory(struct core_memory *memory);
 
 /* Reads at that address, or offset of a file: bytes read. */
 typedef size_t core_reader(const void *context, uint64_t at, void *to, size_t size);
-/* Of a stopped task; the context is its struct core_memory. */
+/* Reads the memory of a stopped task; the context is its struct core_memory. */
 size_t core_read_memory(const void *context, uint64_t at, void *to, size_t size);
 
 /* ---- segments.c: the code of the space ---- */

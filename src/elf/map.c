@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <link.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

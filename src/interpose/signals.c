@@ -128,8 +128,7 @@ static long set_in_child(struct space_slot *self, int signal, const struct space
 
 /* Once the program calls into other members, the kernel has one handler of ours for all signals
  * that the program handles. It runs the program's handler with the thread's own thread pointer
- * (remote_call/signals.c). An action
- * that a child sets goes to the kernel. */
+ * (remote_call/signals.c). An action that a child sets goes to the kernel. */
 static long set_with_call_handler(struct space_slot *self, const long a[6], uintptr_t ours)
 {
     struct space_sigaction wanted, before;

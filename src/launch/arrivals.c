@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -124,16 +123,8 @@ int host_arrival_timeout(const struct host *host)
 
 /* ---- Connections ---- */
 
-static void send_greeting(int socket)
-{
-    struct protocol_greeting greeting = {.header = protocol_header()};
-    identity_report_self(&greeting.self_report);
-    (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
-    (void)protocol_send(socket, &greeting, sizeof(greeting)); /* a later read reports EOF */
-}
-
-/* Makes an empty request. NULL, with the connection closed: the peer is
- * another user's, or out of memory. */
+/* Makes an empty request and greets the shim. NULL, with the connection closed: the peer is another
+ * user's, or out of memory. */
 static struct request *begin_request(int socket)
 {
     struct peer peer;
@@ -147,7 +138,10 @@ static struct request *begin_request(int socket)
     request->directory = -1;
     request->peer = peer;
     request->deadline_ms = host_now_ms() + REQUEST_TIMEOUT_MS;
-    send_greeting(socket);
+    struct protocol_greeting greeting = {.header = protocol_header()};
+    identity_report_self(&greeting.self_report);
+    (void)!readlink("/proc/self/exe", greeting.file, sizeof(greeting.file) - 1);
+    (void)protocol_send(socket, &greeting, sizeof(greeting)); /* a later read reports EOF */
     return request;
 }
 

@@ -8,13 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -311,27 +309,21 @@ static int set_descriptors(const struct host_start *start)
     return 0;
 }
 
-/* A forked copy of the shim would start with the shim's memory and threads, so the host is
- * executed. */
-static void execute_host(const struct host_start *start)
-{
-    char count[16], pid[16];
-    snprintf(count, sizeof(count), "%d", start->expected);
-    snprintf(pid, sizeof(pid), "%d", start->launcher);
-    execl("/proc/self/exe", "onespace-host", "host", start->directory, start->name, count, pid,
-          (char *)NULL);
-}
-
 /* Listens before it executes, so that the shim can connect afterwards. Shares the shim's lock until
- * then. Returns an errno. */
+ * then. A forked copy of the shim would start with the shim's memory and threads. Returns an
+ * errno. */
 static int listen_and_execute(struct host_start *start)
 {
     start->listener = listen_at(start->directory, start->name);
     if (start->listener < 0)
         return -start->listener;
     if (set_descriptors(start) == 0) {
+        char count[16], pid[16];
         start->error_pipe = HOST_ERROR_PIPE;
-        execute_host(start);
+        snprintf(count, sizeof(count), "%d", start->expected);
+        snprintf(pid, sizeof(pid), "%d", start->launcher);
+        execl("/proc/self/exe", "onespace-host", "host", start->directory, start->name, count, pid,
+              (char *)NULL);
     }
     int error = errno;
     remove_socket(start->directory, start->name);

@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -310,8 +309,7 @@ static void forward_signal(int socket, int signals, int task)
 }
 
 /* Forwards signals until the task has ended. 0 with the status in *reply, or -errno: the host is
- * gone.
- */
+ * gone. */
 static int wait_for_task(const struct shim_task *task, int socket, int signals,
                          struct protocol_reply *reply)
 {
@@ -382,8 +380,7 @@ static int decline(const struct shim_task *task, int socket, const char *message
 }
 
 /* Allows the host to trace this process where Yama restricts tracing to ancestors
- * (hydra_status_hold).
- */
+ * (hydra_status_hold). */
 static void allow_tracing(int socket)
 {
     struct peer peer;

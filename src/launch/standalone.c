@@ -27,8 +27,7 @@
 enum { SAMPLE_MS = 1000 };
 
 /* Write end of a pipe to the observer: a byte means a normal end, end-of-file that the root was
- * killed.
- */
+ * killed. */
 static int observer_pipe = -1;
 
 static _Noreturn void observe(int from, struct oom_watch *watch)

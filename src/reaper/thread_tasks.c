@@ -4,8 +4,7 @@
  * The kernel does not report the end of another process's thread, so the reaper polls. A task's
  * exit sets `exited`, and is complete when the task has no threads left. A thread belongs to the
  * task in whose range the head of its robust list lies, because that is in its libc's memory.
- * Freestanding.
- */
+ * Freestanding. */
 #include "reaper/reaper.h"
 
 #include <errno.h>

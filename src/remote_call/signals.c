@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <ucontext.h>
 
 #include "arch/constants.h"
 #include "arch/registers.h"

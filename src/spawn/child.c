@@ -20,7 +20,6 @@
 #include "base/raw.h"
 #include "base/futex.h"
 #include "base/proc.h"
-#include "base/text.h"
 #include "elf/elf.h"
 #include "interpose/guard/guard.h"
 #include "interpose/interpose.h"

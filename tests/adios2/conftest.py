@@ -3,6 +3,7 @@ PyPI's ADIOS2, which has no MPI; they also support one that is built with Open M
 import os
 import pathlib
 import subprocess
+import time
 
 import pytest
 
@@ -60,8 +61,37 @@ def stream(job, guests, mpi_of_adios, tmp_path):
         def run(self, *words, command=RUN, **options):
             return job.run([*command, *words], **self.with_env(options))
 
+        def run_pair(self, write, read, program=program, **options):
+            """Runs a writer and a reader in one space, which both succeed. `write` and `read` are their words."""
+            first, last = ((words.split() if isinstance(words, str) else words) for words in (write, read))
+            result = self.run(program, *first, ":", program, *last, **options)
+            assert result.code == 0, result
+            return result
+
         def start(self, *words, command=(*RUN, "--space", space), **options):
             return job.start([*command, *words], **self.with_env(options))
+
+        def write(self, *words):
+            return self.start(self.program, "write", "data", *words)
+
+        def read(self, *words):
+            return self.start(self.program, "read", "data", *words)
+
+        def finish(self, *commands):
+            """Waits for commands, which all succeed; returns their output."""
+            results = [command.finish() for command in commands]
+            for result in results:
+                assert result.code == 0, result
+            return "".join(result.out for result in results)
+
+        def contact(self):
+            """The contact file of a writer, for whose creation this waits up to ten seconds."""
+            contact = tmp_path / "data.onespace"
+            for _ in range(200):
+                if contact.exists():
+                    break
+                time.sleep(0.05)
+            return contact
 
         def start_ranks(self, ranks, *words):
             """Starts a program of `ranks` ranks: of MPI, or numbered as by a launcher, for Ranks="launcher"."""

@@ -74,9 +74,7 @@ def test_two_readers_and_one_of_them_slow(stream, counted):
     stream.configure(RendezvousReaderCount=2)
     writer = stream.start(counted.program, "put", "data", 8)
     readers = [stream.start(counted.program, how, "data") for how in ("get", "get-late")]
-    for command in (*readers, writer):
-        result = command.finish()
-        assert result.code == 0, result
+    stream.finish(*readers, writer)
 
 
 def test_reader_dies_in_the_middle_of_get(stream, counted):
@@ -85,9 +83,7 @@ def test_reader_dies_in_the_middle_of_get(stream, counted):
     doomed = stream.start(counted.program, "get-killed", "data")
     other = stream.start(counted.program, "get-hold", "data")
     assert doomed.finish().code == 137
-    for command in (other, writer):
-        result = command.finish()
-        assert result.code == 0, result
+    stream.finish(other, writer)
 
 
 def test_stopped_reader_does_not_block_the_writer(stream, counted):
@@ -97,6 +93,4 @@ def test_stopped_reader_does_not_block_the_writer(stream, counted):
     reader.wait_for("pid ")
     writer.wait_for("wrote 7")
     os.kill(int(reader.so_far().out.split()[1]), signal.SIGCONT)
-    for command in (reader, writer):
-        result = command.finish()
-        assert result.code == 0, result
+    stream.finish(reader, writer)

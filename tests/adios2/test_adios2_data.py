@@ -9,28 +9,15 @@ from jobs import RUN
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
-def finish(commands):
-    """The output of all commands."""
-    results = [command.finish() for command in commands]
-    for result in results:
-        assert result.code == 0, result
-    return "".join(result.out for result in results)
-
-
 # ---- Programs in C++ ----
 
 def test_reader_gets_what_the_writer_put(stream):
-    result = stream.run(stream.program, "write", "data", "5", ":", stream.program, "read", "data")
-    assert result.code == 0 and "5 steps, then the end" in result.out, result
+    assert "5 steps, then the end" in stream.run_pair("write data 5", "read data").out
 
 
 def test_reader_joins_by_the_name_of_the_space(stream):
-    writer = stream.start(stream.program, "write", "data", "4")
-    reader = stream.start(stream.program, "read", "data")
-    for command in (reader, writer):
-        result = command.finish()
-        assert result.code == 0, result
-    assert "4 steps, then the end" in reader.so_far().out
+    writer = stream.write("4")
+    assert "4 steps, then the end" in stream.finish(stream.read(), writer)
 
 
 LENT = {"MinDeferredSize": "0"}  # small arrays, too
@@ -42,25 +29,24 @@ def test_boxes_reach_across_the_blocks_of_many_writers(stream, mpi_of_adios, wri
     groups = 1 if mpi_of_adios else readers
     stream.configure(writer={"Ranks": "launcher", "RendezvousReaderCount": groups, **puts})
     started = [*stream.start_ranks(writers, "write", "data", "6"), *stream.start_ranks(readers, "read", "data")]
-    assert finish(started).count("6 steps, then the end") == readers
+    assert stream.finish(*started).count("6 steps, then the end") == readers
 
 
 def test_readers_of_one_group_count_as_one(stream):
     stream.configure(Ranks="launcher")
     started = [*stream.start_ranks(1, "write", "data", "3"), *stream.start_ranks(2, "read", "data")]
-    assert finish(started).count("3 steps, then the end") == 2
+    assert stream.finish(*started).count("3 steps, then the end") == 2
 
 
 @pytest.mark.parametrize("puts", [{}, LENT], ids=["copied", "lent"])
 def test_local_and_joined_arrays(stream, puts):
     stream.configure(writer={"Ranks": "launcher", **puts})
     started = [*stream.start_ranks(3, "write-shapes", "data"), stream.start(stream.program, "read-shapes", "data", "3")]
-    assert "shapes are right" in finish(started)
+    assert "shapes are right" in stream.finish(*started)
 
 
 def test_every_type(stream):
-    result = stream.run(stream.program, "write-types", "data", ":", stream.program, "read-types", "data")
-    assert result.code == 0 and "15 types" in result.out, result
+    assert "15 types" in stream.run_pair("write-types data", "read-types data").out
 
 
 def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named, without_mpi):
@@ -68,17 +54,12 @@ def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named, without_
     stream.configure(writer={"Ranks": "launcher"})
     tasks = [*RUN, "--space", stream.space, stream.program, "write", "data", "4"]
     writer = stream.start(*mpi.command(2, tasks), command=())
-    reader = stream.start(stream.program, "read", "data")
-    for command in (reader, writer):
-        result = command.finish()
-        assert result.code == 0, result
-    assert "4 steps, then the end" in reader.so_far().out
+    assert "4 steps, then the end" in stream.finish(stream.read(), writer)
 
 
 def test_channel_replaces_the_opened_name(stream):
     stream.configure(Channel="coupling")
-    result = stream.run(stream.program, "write", "out.bp", "2", ":", stream.program, "read", "in.bp")
-    assert result.code == 0 and "2 steps, then the end" in result.out, result
+    assert "2 steps, then the end" in stream.run_pair("write out.bp 2", "read in.bp").out
 
 
 def test_programs_in_python(stream, python):
@@ -98,6 +79,6 @@ def test_selections_that_plugins_do_not_see(stream):
     """Block selections that the engine cannot serve are rejected; SetMemorySelection, Min and Max have no effect."""
     stream.configure(writer={"Ranks": "launcher"})
     started = [*stream.start_ranks(2, "write-shapes", "data"), stream.start(stream.program, "read-limits", "data", "2")]
-    lines = finish(started)
+    lines = stream.finish(*started)
     assert lines.count('block 3 of variable "local" has 4 elements and the selection 2') == 3, lines
     assert lines.count("ADIOS2 does not pass SetBlockSelection of a global array to plug-ins") == 3, lines

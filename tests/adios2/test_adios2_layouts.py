@@ -9,8 +9,7 @@ def read(stream, guests):
 
     def run(*how, **parameters):
         stream.configure(**parameters)
-        result = stream.run(program, "write", "data", ":", program, "read", "data", *how)
-        assert result.code == 0 and "36 steps" in result.out, result
+        assert "36 steps" in stream.run_pair("write data", ["read", "data", *how], program=program).out
     return run
 
 

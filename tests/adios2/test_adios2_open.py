@@ -11,13 +11,19 @@ from jobs import BUILD, RUN
 
 # ---- Another engine ----
 
-def test_fallback_engine_serves_programs_outside_a_space(stream):
+def check_that_sst_serves(stream):
+    """Runs a writer and a reader outside any space; returns the reader's result."""
     writer = stream.outside(stream.program, "write", "data", "3")
     result = stream.outside(stream.program, "read-sst", "data").finish()
     assert result.code == 0 and "3 steps, then the end" in result.out, result
-    assert 'stream "data": this process is in no space' in result.err, result
     assert result.err.count("SST is used instead") == 1, result
-    assert writer.finish().code == 0
+    stream.finish(writer)
+    return result
+
+
+def test_fallback_engine_serves_programs_outside_a_space(stream):
+    result = check_that_sst_serves(stream)
+    assert 'stream "data": this process is in no space' in result.err, result
 
 
 def test_reader_in_a_space_follows_a_writer_outside(stream):
@@ -47,16 +53,12 @@ def test_open_fails_without_a_fallback_engine(stream, engine, says):
 
 
 def test_reader_outside_the_writers_space_gets_advice(stream):
-    writer = stream.start(stream.program, "write", "data", "3")
-    for _ in range(200):
-        if (stream.directory / "data.onespace").exists():
-            break
-        time.sleep(0.05)
+    writer = stream.write("3")
+    contact = stream.contact()
     result = stream.outside(stream.program, "read", "data").finish()
     assert result.code == 3 and "start the reader in that space, too" in result.out, result
-    assert stream.start(stream.program, "read", "data").finish().code == 0
-    assert writer.finish().code == 0
-    assert not (stream.directory / "data.onespace").exists()
+    stream.finish(stream.read(), writer)
+    assert not contact.exists()
 
 
 def test_reader_on_another_node_gets_advice(stream):
@@ -66,26 +68,13 @@ def test_reader_on_another_node_gets_advice(stream):
     assert "start the reader on that node, because a space does not span nodes" in result.out, result
 
 
-def contact_of(stream):
-    """The contact file of a writer, for whose creation this waits up to ten seconds."""
-    contact = stream.directory / "data.onespace"
-    for _ in range(200):
-        if contact.exists():
-            break
-        time.sleep(0.05)
-    return contact
-
-
 def test_contact_of_a_killed_writer_is_ignored(stream):
-    writer = stream.start(stream.program, "write", "data", "3")
-    contact = contact_of(stream)
+    writer = stream.write("3")
+    contact = stream.contact()
     writer.process.kill()
     writer.finish()
     assert contact.exists()
-    serving = stream.outside(stream.program, "write", "data", "3")
-    result = stream.outside(stream.program, "read-sst", "data").finish()
-    assert result.code == 0 and "SST is used instead" in result.err, result
-    assert serving.finish().code == 0
+    check_that_sst_serves(stream)
 
 
 def test_planted_links_are_not_followed(stream):
@@ -94,19 +83,15 @@ def test_planted_links_are_not_followed(stream):
     victim.write_text("private")
     for pid in range(os.getpid() + 1, os.getpid() + 4000):
         (stream.directory / f"data.onespace.{pid}").symlink_to(victim)
-    writer = stream.start(stream.program, "write", "data", "3")
-    contact = contact_of(stream)
+    writer = stream.write("3")
+    contact = stream.contact()
     assert contact.exists() and not contact.is_symlink() and victim.read_text() == "private"
-    assert stream.start(stream.program, "read", "data").finish().code == 0
-    assert writer.finish().code == 0
+    stream.finish(stream.read(), writer)
 
 
 def test_contact_that_is_a_fifo_is_ignored(stream):
     os.mkfifo(stream.directory / "data.onespace")
-    serving = stream.outside(stream.program, "write", "data", "3")
-    result = stream.outside(stream.program, "read-sst", "data").finish()
-    assert result.code == 0 and "SST is used instead" in result.err, result
-    assert serving.finish().code == 0
+    check_that_sst_serves(stream)
 
 
 def test_ranks_on_several_nodes_cannot_use_the_space(stream, without_mpi):
@@ -128,7 +113,7 @@ def test_reader_without_a_writer_times_out(stream):
 def test_writer_with_another_abi_is_rejected(stream, guests):
     impostor = stream.start(guests("adios2_impostor"), stdin=subprocess.PIPE)
     impostor.wait_for("ready")
-    result = stream.start(stream.program, "read", "data").finish()
+    result = stream.read().finish()
     assert result.code == 3 and "build both from the same version of onespace" in result.out, result
     impostor.process.stdin.close()
     assert impostor.finish().code == 0
@@ -172,34 +157,30 @@ def test_invalid_parameter_is_rejected(stream, parameters, says):
 def test_parameters_of_sst_are_accepted(stream):
     stream.configure(DataTransport="WAN", MarshalMethod="BP5", CPCommPattern="Min", FirstTimestepPrecious="false",
                      StepDistributionMode="AllToAll")
-    result = stream.run(stream.program, "write", "data", "2", ":", stream.program, "read", "data")
-    assert result.code == 0 and "2 steps, then the end" in result.out, result
+    assert "2 steps, then the end" in stream.run_pair("write data 2", "read data").out
 
 
 @pytest.mark.parametrize("spin", ["auto", "0", "2000"])
 def test_reader_polls(stream, spin):
     stream.configure(reader={"Spin": spin})
-    result = stream.run(stream.program, "write", "data", "5", "5", ":", stream.program, "read", "data")
-    assert result.code == 0 and "5 steps, then the end" in result.out, result
+    assert "5 steps, then the end" in stream.run_pair("write data 5 5", "read data").out
 
 
 def test_polling_reader_shares_its_cpu_with_the_writer(stream):
     """A reader that lost its CPU while it polled does not poll for some steps."""
     cpu = str(min(os.sched_getaffinity(0)))
-    result = stream.run(stream.program, "write", "data", "60", "1", ":", stream.program, "read", "data",
-                        command=("taskset", "-c", cpu, *RUN))
-    assert result.code == 0 and "60 steps, then the end" in result.out, result
+    result = stream.run_pair("write data 60 1", "read data", command=("taskset", "-c", cpu, *RUN))
+    assert "60 steps, then the end" in result.out, result
 
 
 def test_statistics_are_switched_off(stream):
     stream.configure(reader={"StatsLevel": "0"})
-    result = stream.run(stream.program, "write", "data", "2", ":", stream.program, "read-without-statistics", "data")
-    assert result.code == 0 and "2 steps, then the end" in result.out, result
+    assert "2 steps, then the end" in stream.run_pair("write data 2", "read-without-statistics data").out
 
 
 def test_verbose_says_which_space_serves(stream):
     stream.configure(verbose=1)
-    result = stream.run(stream.program, "write", "data", "2", ":", stream.program, "read", "data")
+    result = stream.run_pair("write data 2", "read data")
     assert result.err.count('onespace: stream "data": in the space of process') == 2, result
 
 

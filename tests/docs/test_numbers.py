@@ -13,6 +13,7 @@ TRAMPOLINE, SITES = "src/arch/x86_64/trampoline.h", "src/space/interposition.h"
 AGENT, REJECT, BRANCHES = ("src/agent/agent.c", "src/arch/x86_64/code/reject_unsafe.c",
                            "src/arch/aarch64/code/instructions.h")
 WAIT, CONTRIBUTING = "include/onespace/sync/wait.hpp", "../../CONTRIBUTING.md"
+SLOTS = "include/onespace/sync/slots.hpp"
 
 # The page and its text, in which {} is the number; the file, the constant, and the unit of the number in units of the
 # constant. A constant without a name is the group of a regular expression.
@@ -39,6 +40,9 @@ CONSTANTS = [
     ("calls.md", "signal {} (`CALL_SIGNAL`)", "src/remote_call/remote_call.h", "CALL_SIGNAL", 1),
     ("calls.md", "Signal {} also", "src/remote_call/remote_call.h", "CALL_SIGNAL", 1),
     ("collectives.md", "at most {} ranks", ENGINE, r"of\.size\(\) <= (\d+) \? algorithm::flat", 1),
+    ("collectives.md", "{} bytes for `doubling`", SLOTS, r"medium_room = (\d+)", 1),
+    ("collectives.md", "{} for `flat`", SLOTS, r"long_room = (\d+)", 1),
+    ("collectives.md", "sends up to {} bytes up a tree", SLOTS, r"long_room = (\d+)", 1),
     ("collectives.md", "pairs with gaps, up to {} KiB", "src/mpi/collectives/typed_buf.h", "PACKED_MAX_BYTES", KIB),
     ("collectives.md", "of the program, up to {} KiB", "src/mpi/collectives/typed_buf.h", "PACKED_MAX_BYTES", KIB),
     ("guard.md", "the last of {} tasks", SITES, "SPACE_GUARD_KEYS", 1),
@@ -67,7 +71,7 @@ CONSTANTS = [
     ("patch-sites.md", "up to eight bytes of moves", "src/arch/x86_64/code/patch.h", "ARCH_PATCH_SITE_BYTES - 7", 1),
     ("patch-sites.md", "any {} successive bytes", "src/arch/x86_64/code/decode.h", "ARCH_INSTRUCTION_BYTES", 1),
     ("patch-sites.md", "from all {} at once", "src/arch/x86_64/code/decode.h", "ARCH_INSTRUCTION_BYTES", 1),
-    ("patch-sites.md", "run-up of {} bytes", REJECT, "RUN_UP", 1),
+    ("patch-sites.md", "After {} bytes of decoding", REJECT, "RUN_UP", 1),
     ("registry.md", "exits with {};", "src/launch/shim.c", r"shared_header_report\([^;]*;\s*return -(\d+);", 1),
     *[("../pictures/layout.svg", ">{} GiB<", LAYOUT, f"LAYOUT_{name}", GIB)
       for name in ("MAPPINGS", "BREAK", "STACK", "RANGE")],

@@ -235,7 +235,7 @@ def test_mpi_jobs_and_what_onespace_shares(run_there):
     mpi_onesided: in this machine its MPI_Finalize waits for minutes now and then, as processes too."""
     mpich = PROGRAMS / "mpich"
     guests = [(2, "", "mpi_exchange"), (3, "", "mpi_collectives"), (3, "--collectives on", "mpi_collectives"),
-              (3, "", "mpi_windows"), (3, "--collectives on", "mpi_collectives_functions 40 1 layer"),
+              (3, "", "mpi_windows"), (3, "--collectives on", "mpi_collectives_user_ops 40 1 layer"),
               (3, "--collectives on", "mpi_collectives_pairs 40")]
     hydra = ["/usr/bin/mpiexec.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"]
     commands = [f"mpiexec.mpich -n {ranks} {ONESPACE} run --guard {options} {mpich / name}"

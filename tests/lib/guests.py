@@ -16,8 +16,8 @@ MPI_FLAGS = {".c": ("-O1", "-g", INCLUDE, f"-I{ROOT / 'tests'}", *LIBRARY),
 
 
 def sources_of(names):
-    """The files of these names under tests/*/guests; names are unique."""
-    return [file for name in names for file in (ROOT / "tests").glob(f"*/guests/**/{name}")]
+    """The files of these names below the directories `guests`; names are unique."""
+    return [file for name in names for file in (ROOT / "tests").glob(f"**/guests/**/{name}")]
 
 
 def source_of(name):

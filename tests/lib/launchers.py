@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from jobs import BUILD, ROOT
+from jobs import BUILD, ROOT, RUN
 
 VENV = ROOT / ".venv"
 
@@ -33,6 +33,10 @@ class Mpi:
         kind = "abi" if self.name.startswith("abi-") else "openmpi" if "openmpi" in self.name else "mpich"
         return str(BUILD / f"lib/libonespace-mpi-{kind}.so")
 
+    def prefix(self, kind):
+        """What stands before a program: `onespace run`, or for "processes" what preloads the layer."""
+        return RUN if kind == "tasks" else ["env", f"LD_PRELOAD={self.layer}"]
+
     def needed_for(self, source):
         """This, or skips the test where the library itself fails with the guest SOURCE."""
         fails = {"mpich": "MPICH 5.0.2 ends, as processes too, at operations on types that they are not for",
@@ -58,6 +62,11 @@ class Mpi:
     def command(self, ranks, program, *options):
         """The launcher's command line; its options go before the count."""
         return [*self.launcher, *options, "-n", str(ranks), *program]
+
+
+def none_wrong(ranks):
+    """The sorted output of a guest whose ranks have found nothing wrong (tests/mpi/guests/mpi_check.h)."""
+    return [f"rank {i}: 0 wrong" for i in range(ranks)]
 
 
 ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()

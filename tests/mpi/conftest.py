@@ -1,24 +1,93 @@
-"""tests/mpi/conftest.py: what the tests of windows in memory and on storage share."""
+"""tests/mpi/conftest.py: what the tests of the MPI layer share: jobs of guests, nodes, and places for files."""
 import glob
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
+import types
 
 import pytest
 
-from launchers import VENV
+from jobs import ROOT, RUN
+from launchers import VENV, none_wrong
+
+sys.path.append(str(ROOT / "bench/lib"))
+import onespace_bench
+import onespace_nodes
+
+TIME = 60
 
 
 @pytest.fixture
-def python_with_mpi():
-    """A Python that can be a task, and where it finds mpi4py."""
-    libraries = sorted(glob.glob("/usr/lib/*/libpython3.11.so.1.0"))
-    modules = sorted(glob.glob(str(VENV / "mpi4py/lib/python3.11/site-packages")))
-    if not libraries or not modules:
-        pytest.skip("no libpython3.11 or no mpi4py in .venv/mpi4py (scripts/setup test)")
-    return "/usr/bin/python3", modules[-1]
+def run_guest(job, guests):
+    """Runs a guest as tasks, or with another prefix; `options` are the launcher's. Returns the result."""
+    def run(mpi, ranks, guest, *words, prefix=RUN, options=(), timeout=TIME, **env):
+        command = mpi.command(ranks, [*prefix, guests.mpi(mpi, guest), *words], *options)
+        return job.run(command, timeout=timeout, env={**mpi.env, **env})
+    return run
+
+
+@pytest.fixture
+def check_guest(run_guest):
+    """Runs a guest whose ranks must find nothing wrong."""
+    def check(mpi, ranks, *words, **options):
+        result = run_guest(mpi, ranks, *words, **options)
+        assert result.code == 0 and result.lines == none_wrong(ranks), str(result)
+        return result
+    return check
+
+
+@pytest.fixture
+def check_after_death(run_guest, mpi_named):
+    """Runs a guest on three ranks of MPICH, one of which exits; its launcher continues. The others must find nothing
+    wrong, and the layer names the rank."""
+    def check(dying_rank, guest, *words, **options):
+        result = run_guest(mpi_named("mpich"), 3, guest, *words, options=["-disable-auto-cleanup"], **options)
+        lines = [line for line in result.lines if line.startswith("rank")]
+        assert lines == [line for i, line in enumerate(none_wrong(3)) if i != dying_rank], str(result)
+        assert f"rank {dying_rank} of the communicator has ended" in result.err, str(result)
+    return check
+
+
+@pytest.fixture
+def run_python(job, mpi_named):
+    """Runs a script with mpi4py and the named MPI library as two tasks, which must find nothing wrong."""
+    def run(name, script, *words):
+        libraries = sorted(glob.glob("/usr/lib/*/libpython3.11.so.1.0"))
+        modules = sorted(glob.glob(str(VENV / "mpi4py/lib/python3.11/site-packages")))
+        if not libraries or not modules:
+            pytest.skip("no libpython3.11 or no mpi4py in .venv/mpi4py (scripts/setup test)")
+        mpi = mpi_named(name)
+        env = {**mpi.env, "PYTHONPATH": modules[-1], "MPI4PY_MPIABI": name.removeprefix("wheel-")}
+        if mpi.wheel:
+            env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
+        result = job.run(mpi.command(2, [*RUN, "/usr/bin/python3", script, *words]), timeout=120, env=env)
+        assert result.code == 0 and result.lines == none_wrong(2), str(result)
+    return run
+
+
+@pytest.fixture
+def fortran_mpi(stock_mpi):
+    compiler = f"mpifort.{stock_mpi.name}"
+    if not shutil.which(compiler) or not shutil.which("gfortran"):
+        pytest.skip(f"no {compiler} or no gfortran (scripts/setup test)")
+    return stock_mpi
+
+
+@pytest.fixture
+def sessions_mpi(mpi_named):
+    """Gives an MPI library that has sessions, or skips the test."""
+    def find(name):
+        mpi = mpi_named(name)
+        done = subprocess.run([*mpi.compiler, "-x", "c", "-fsyntax-only", "-Werror=implicit-function-declaration", "-"],
+                              input="#include <mpi.h>\nint main(void) { return MPI_Session_finalize(0); }\n",
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            pytest.skip(f"{name} has no sessions")
+        return mpi
+    return find
 
 
 @pytest.fixture(params=["processes", "tasks"])
@@ -26,39 +95,69 @@ def kind(request):
     return request.param
 
 
+@pytest.fixture(scope="module")
+def nodes():
+    """Two namespaces of this machine, which share no memory and see none of one another's processes."""
+    try:
+        with onespace_nodes.Nodes(2) as made:
+            yield made
+    except onespace_bench.Failure as failure:
+        pytest.skip(str(failure))
+
+
+@pytest.fixture
+def run_on_nodes(nodes, tmp_path):
+    """The output of a job of two nodes, with standard error if `all_output`. The job is killed some time after
+    is_complete(output) (Nodes.run)."""
+    def run(mpi, ranks, words, is_complete, timeout=60, all_output=False, **env):
+        launcher = types.SimpleNamespace(kind=mpi.name, launcher=mpi.launcher[0], version="")
+        command = nodes.launch(launcher, ranks, [str(word) for word in words])
+        if all_output:
+            command = ["sh", "-c", 'exec "$@" 2>&1', "sh", *command]
+        return nodes.run(types.SimpleNamespace(path=tmp_path), command, is_complete, env={**mpi.env, **env},
+                         timeout=timeout)
+    return run
+
+
+@pytest.fixture
+def in_memory(tmp_path):
+    """A directory in which flushing costs nothing, if there is one."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
+    with tempfile.TemporaryDirectory(prefix="onespace-", dir=memory) as directory:
+        yield pathlib.Path(directory)
+
+
 @pytest.fixture
 def directory(request, tmp_path):
-    """For processes on disk, for tasks in memory, where flushing costs nothing."""
-    in_memory = "kind" in request.fixturenames and request.getfixturevalue("kind") == "tasks"
-    if not in_memory or not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        shutil.rmtree(tmp_path, ignore_errors=True)
+    """On disk for processes, in memory for tasks."""
+    if "kind" in request.fixturenames and request.getfixturevalue("kind") == "tasks":
+        yield request.getfixturevalue("in_memory")
         return
-    with tempfile.TemporaryDirectory(prefix="onespace-", dir="/dev/shm") as place:
-        yield pathlib.Path(place)
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
-def mount(command, place):
-    done = subprocess.run([*command, place], capture_output=True, text=True, timeout=30)
+def mount(command, directory):
+    done = subprocess.run([*command, directory], capture_output=True, text=True, timeout=30)
     if done.returncode:
         pytest.skip(f"cannot mount: {done.stderr.strip()}")
 
 
 @pytest.fixture(params=["tmpfs", "ext4", "xfs"])
 def small_disk(request, tmp_path, tool):
-    """A file system of little space."""
+    """A small file system."""
     if os.geteuid() != 0:
         pytest.skip("needs root: mounts a file system")
-    place, image = tmp_path / "mounted", tmp_path / "image"
-    place.mkdir()
+    directory, image = tmp_path / "mounted", tmp_path / "image"
+    directory.mkdir()
     if request.param == "tmpfs":
-        mount(["mount", "-t", "tmpfs", "-o", "size=40m", "none"], place)
+        mount(["mount", "-t", "tmpfs", "-o", "size=40m", "none"], directory)
     else:
         make = tool(f"mkfs.{request.param}", {"ext4": "e2fsprogs", "xfs": "xfsprogs"}[request.param])
         with open(image, "wb") as file:
             file.truncate(700 << 20)
         subprocess.run([make, "-q", image], check=True, timeout=60)
-        mount(["mount", "-o", "loop", image], place)
-    yield place
-    subprocess.run(["umount", place], check=True, timeout=60)
+        mount(["mount", "-o", "loop", image], directory)
+    yield directory
+    subprocess.run(["umount", directory], check=True, timeout=60)
     image.unlink(missing_ok=True)

@@ -86,7 +86,8 @@ TEST_P(parallel_join_case, of_tasks_started_together)
 namespace
 {
 const auto its_name = [](const auto &one) { return std::string(one.param); };
-const auto common = ::testing::Values("loops", "shares", "reduce", "shared", "globals", "many");
+const auto common =
+    ::testing::Values("loops", "shares", "reduce", "shared_memory", "globals", "barriers");
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(of, parallel_case, common, its_name);
@@ -94,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(of_maker, parallel_case,
                          ::testing::Values("nested", "outside", "fails", "twice"), its_name);
 INSTANTIATE_TEST_SUITE_P(of, parallel_join_case, common, its_name);
 
-TEST_F(parallel, dynamic_loop_gives_little_to_who_is_slow)
+TEST_F(parallel, dynamic_loop_gives_little_to_a_slow_member)
 {
     EXPECT_EQ(as_process(made(2, "dynamic")), fine);
 }
@@ -121,8 +122,8 @@ TEST_F(parallel, started_tasks_form_teams_of_neighbours)
 
 TEST_F(parallel, join_finds_members_that_disagree)
 {
-    Started tasks(2, joined(2, "many"));
-    Task other({program("parallel"), "joined", "2", "many"});
+    Started tasks(2, joined(2, "barriers"));
+    Task other({program("parallel"), "joined", "2", "barriers"});
     EXPECT_EQ(other.finish(), exits("join: No such file or directory\nwrong\n", 1))
         << "a task without a number";
     tasks.expect_all(fine);
@@ -136,9 +137,9 @@ TEST_F(parallel, join_refuses_another_count)
             attr.ntasks = 3;
         };
     };
-    Task first(joined(3, "many"), numbered(0)), second(joined(2, "many"), numbered(1));
+    Task first(joined(3, "barriers"), numbered(0)), second(joined(2, "barriers"), numbered(1));
     EXPECT_EQ(second.finish(), exits("join: Invalid argument\nwrong\n", 1));
-    Task third(joined(3, "many"), numbered(2));
+    Task third(joined(3, "barriers"), numbered(2));
     EXPECT_EQ(first.finish(), exits("join: Owner died\nwrong\n", 1));
     EXPECT_EQ(third.finish(), exits("join: Owner died\nwrong\n", 1));
 }
@@ -156,7 +157,7 @@ TEST_F(parallel, death_of_a_started_member_is_an_error)
     EXPECT_EQ(tasks[2].finish().status, SIGKILL);
 }
 
-TEST_F(parallel, death_is_noticed_by_those_who_sleep)
+TEST_F(parallel, death_is_noticed_by_members_that_sleep)
 {
     Started tasks(3, joined(3, "wait"));
     EXPECT_EQ(tasks[0].line(), "ready");
@@ -217,10 +218,10 @@ TEST_F(parallel, made_members_end_when_their_maker_is_killed)
 
 TEST_F(parallel, teams_leave_nothing_behind)
 {
-    EXPECT_EQ(as_task(made(3, "shared")), fine);
+    EXPECT_EQ(as_task(made(3, "shared_memory")), fine);
     Footprint before = Footprint::now();
     for (int i = 0; i < 5; i++)
-        EXPECT_EQ(as_task(made(3, "shared")), fine);
+        EXPECT_EQ(as_task(made(3, "shared_memory")), fine);
     expect_flat(before);
 }
 

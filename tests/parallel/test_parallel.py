@@ -7,32 +7,36 @@ from jobs import RUN
 TEAM = PROGRAMS / "parallel"
 
 
-@pytest.mark.parametrize("what", ["loops", "reduce", "shared", "globals", "serve"])
-def test_team_of_started_tasks(job, what):
-    result = job.run([*RUN, "-n", 3, TEAM, "joined", 0, what])
-    assert result.code == 0 and result.lines == ["ok"] * 3, result
+@pytest.fixture
+def check(job):
+    """Runs a team whose tasks must all print "ok"."""
+    def run(count, *words, command=RUN, timeout=60):
+        result = job.run([*command, *words], timeout=timeout)
+        assert result.code == 0 and result.lines == ["ok"] * count, result
+    return run
 
 
-@pytest.mark.parametrize("what", ["loops", "shared"])
-def test_team_of_tasks_that_are_threads(job, what):
-    result = job.run([*RUN, "--thread-mode", "-n", 3, TEAM, "joined", 0, what])
-    assert result.code == 0 and result.lines == ["ok"] * 3, result
+@pytest.mark.parametrize("case", ["loops", "reduce", "shared_memory", "globals", "serve"])
+def test_team_of_started_tasks(check, case):
+    check(3, "-n", 3, TEAM, "joined", 0, case)
 
 
-def test_teams_of_two_of_five_tasks(job):
-    result = job.run([*RUN, "-n", 5, TEAM, "joined", 2, "reduce"])
-    assert result.code == 0 and result.lines == ["ok"] * 5, result
+@pytest.mark.parametrize("case", ["loops", "shared_memory"])
+def test_team_of_tasks_that_are_threads(check, case):
+    check(3, "--thread-mode", "-n", 3, TEAM, "joined", 0, case)
 
 
-def test_task_makes_a_team(job, run):
-    result = job.run([*run, TEAM, "made", 3, "shared"])
-    assert result.code == 0 and result.lines == ["ok"], result
+def test_teams_of_two_of_five_tasks(check):
+    check(5, "-n", 5, TEAM, "joined", 2, "reduce")
 
 
-def test_many_more_members_than_cpus(job):
+def test_task_makes_a_team(check, run):
+    check(1, TEAM, "made", 3, "shared_memory", command=run)
+
+
+def test_many_more_members_than_cpus(check):
     """None of them may spin away the time that the others need."""
-    result = job.run([*RUN, "-n", 24, TEAM, "joined", 0, "many"], timeout=60)
-    assert result.code == 0 and result.lines == ["ok"] * 24, result
+    check(24, "-n", 24, TEAM, "joined", 0, "barriers")
 
 
 def test_killed_member_is_an_error_for_all(job):
@@ -42,20 +46,14 @@ def test_killed_member_is_an_error_for_all(job):
     assert result.lines == ["fini: Owner died"] * 3 + ["noticed"] * 3 + ["ok"] * 3, result
 
 
-def test_killed_root_takes_its_team_along(job):
-    command = job.start([TEAM, "made", 4, "wait"], stdin=-1)
-    command.wait_for("ready")
-    command.signal(9)
-    assert command.finish().code == 128 + 9
-    command.process.stdin.close()
-
-
-def test_interrupted_team_ends(job):
-    command = job.start([*RUN, "-n", 3, TEAM, "joined", 0, "wait"], stdin=-1)
-    command.wait_for("ready")
-    command.signal(2)
-    assert command.finish().code == 128 + 2
-    command.process.stdin.close()
+@pytest.mark.parametrize("command, signal", [([TEAM, "made", 4, "wait"], 9),
+                                             ([*RUN, "-n", 3, TEAM, "joined", 0, "wait"], 2)], ids=["root", "run"])
+def test_killed_root_and_interrupted_run_end_their_team(job, command, signal):
+    started = job.start(command, stdin=-1)
+    started.wait_for("ready")
+    started.signal(signal)
+    assert started.finish().code == 128 + signal
+    started.process.stdin.close()
 
 
 @pytest.mark.parametrize("ranks, size", [(4, 2), (3, 3), (3, 1)])
@@ -67,5 +65,5 @@ def test_teams_of_mpi_ranks(job, guests, stock_mpi, ranks, size):
 
 
 def test_processes_cannot_join(job):
-    result = job.run([TEAM, "joined", 2, "many"])
+    result = job.run([TEAM, "joined", 2, "barriers"])
     assert result.code == 1 and result.lines == ["join: Operation not permitted", "wrong"], result

@@ -1,6 +1,7 @@
 """tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
 
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
+import subprocess
 import textwrap
 
 import pytest
@@ -116,6 +117,16 @@ class Program:
 @pytest.fixture
 def program(play):
     return Program(play)
+
+
+@pytest.fixture
+def needs_modules():
+    """Skips the test unless a Python interpreter has all the modules."""
+    def check(python, *modules):
+        find = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {modules})))"
+        if subprocess.run([python, "-c", find], timeout=60, check=False).returncode != 0:
+            pytest.skip(f"no {' or '.join(modules)} (scripts/setup test)")
+    return check
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ def arrays():
     made.update({"c": base.copy(), "fortran": np.asfortranarray(base),
                  "reversed": base[::-1, :, ::-1].copy()[::-1, ::2], "transposed": base.T,
                  "steps": base[1:, ::2, ::-3], "broadcast": np.broadcast_to(np.arange(3), (4, 3)),
-                 "scalar": np.array(3.5), "empty": np.zeros((3, 0, 2), "i2"), "one": np.ones((1, 1, 1)),
+                 "scalar": np.array(3.5), "empty": np.zeros((3, 0, 2), "i2"), "single": np.ones((1, 1, 1)),
                  "axes": np.zeros((1,) * 32)})
     for type in "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 g c8 c16 G >i2 >u4 >f8 >c16".split():
         made[type] = np.arange(7).astype(type)
@@ -36,13 +36,13 @@ def test_arrays_of_every_layout_and_type_are_imported(play):
         assert start("task").wait(30) == 0
         assert all(not export.users for export in exported)
         """, task="""
-        for name, mine in arrays().items():
-            theirs = onespace.import_array(onespace.ROOT, name, timeout=0)
-            assert theirs.dtype == mine.dtype and theirs.shape == mine.shape, (name, theirs.dtype, theirs.shape)
-            assert theirs.strides == mine.strides and theirs.flags.writeable == mine.flags.writeable, name
-            padded = mine.dtype.kind in "fc" and mine.dtype.char in "gG"  # with padding bytes
-            assert np.array_equal(theirs, mine) if padded else theirs.tobytes() == mine.tobytes(), name
-            del theirs
+        for name, expected in arrays().items():
+            imported = onespace.import_array(onespace.ROOT, name, timeout=0)
+            assert imported.dtype == expected.dtype and imported.shape == expected.shape, (name, imported)
+            assert imported.strides == expected.strides and imported.flags.writeable == expected.flags.writeable, name
+            padded = expected.dtype.kind in "fc" and expected.dtype.char in "gG"  # with padding bytes
+            assert np.array_equal(imported, expected) if padded else imported.tobytes() == expected.tobytes(), name
+            del imported
         """)
 
 
@@ -51,8 +51,8 @@ def test_memory_is_the_owners_in_both_directions(play):
         a = np.zeros((3, 4), order="F")
         with onespace.export("a", a[::2, ::-1]):
             task = start("task")
-            theirs = onespace.import_array(task, "b", timeout=20)
-            theirs[:] = 5
+            imported = onespace.import_array(task, "b", timeout=20)
+            imported[:] = 5
             assert task.wait(20) == 0
         assert a[0, 3] == 1 and a[2, 0] == 2 and a.sum() == 3, a
         """, task="""
@@ -85,8 +85,8 @@ def test_objects_with_buffers_can_be_exported(play, data):
         with onespace.export("data", data) as export:
             assert start("task").wait(20) == 0
             assert export.array.reshape(-1)[1] == 99
-            mine = np.from_dlpack(data) if isinstance(data, Dlpack) else np.asarray(data)
-            assert isinstance(data, __import__("mmap").mmap) or mine.reshape(-1)[1] == 99, mine
+            shown = np.from_dlpack(data) if isinstance(data, Dlpack) else np.asarray(data)
+            assert isinstance(data, __import__("mmap").mmap) or shown.reshape(-1)[1] == 99, shown
         """, task="onespace.import_array(onespace.ROOT, 'data').reshape(-1)[1] = 99")
 
 
@@ -280,8 +280,8 @@ def test_array_of_another_type_or_shape_is_rejected(play):
             onespace.import_array(0, "a", shape=(6,))
         with raises(TimeoutError, "'b'", "the root", "check the name"):
             onespace.import_array(0, "b", timeout=0.1)
-        with raises(LookupError, "'mine'", "itself"):
-            onespace.import_array(onespace.init(), "mine", timeout=0.1)
+        with raises(LookupError, "'own'", "itself"):
+            onespace.import_array(onespace.init(), "own", timeout=0.1)
         with raises(onespace.OwnerEnded, "task 999"):
             onespace.import_array(999, "a", timeout=0.1)
         with raises(ValueError, "negative"):
@@ -320,7 +320,7 @@ def test_inconsistent_structure_is_rejected(play, what, words):
         if field == "type":
             text = ctypes.create_string_buffer(eval(value).encode())
             ctypes.memmove(address.value + size.value - 6, text, min(len(text), 6))
-            if len(text) > 6:  # a longer one, at another address
+            if len(text) > 6:  # a longer text, at another address
                 library.onespace_unexport(b"a@array")
                 head = ctypes.string_at(address, size.value - 6)
                 total = (len(head) + len(text)).to_bytes(4, "little")

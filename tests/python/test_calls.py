@@ -41,9 +41,9 @@ def test_calls_that_fail_say_why(play):
         other = onespace.spawn(["sleep", "60"])
         with raises(OSError, "does not serve calls"):
             other.call("labs", -5)
-        for one in (task, other):
-            one.kill()
-            one.wait(20)
+        for owner in (task, other):
+            owner.kill()
+            owner.wait(20)
         with raises(ProcessLookupError, "cannot be looked up"):
             task.call("labs", -5)
         """)

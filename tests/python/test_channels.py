@@ -24,9 +24,9 @@ def test_steps_are_an_iteration(play):
                 assert not step["field"].flags.writeable
                 assert step.attributes() == {"time": step.number / 4, "cycle": step.number, "phase": "melting"}
                 assert step.names() == ["field", "column"] and step.ranks == 1 and step.passed == 0
-                told = step.info("column")
-                assert told["units"] == "m s-1" and told["shape"] == (3,) and told["dtype"] == "f8", told
-                assert told["global_shape"] is None
+                info = step.info("column")
+                assert info["units"] == "m s-1" and info["shape"] == (3,) and info["dtype"] == "f8", info
+                assert info["global_shape"] is None
                 seen.append(step.number)
             assert seen == list(range(1, 51)), seen
         """)

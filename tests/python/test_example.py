@@ -1,6 +1,5 @@
 """The example that plots a running simulation, by itself and under onespace run."""
 import re
-import subprocess
 
 import pytest
 
@@ -10,9 +9,8 @@ EXAMPLE = ROOT / "examples" / "plot_simulation.py"
 
 
 @pytest.mark.parametrize("before", [pytest.param([], id="root", marks=pytest.mark.long), pytest.param(RUN, id="task")])
-def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before):
-    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
-        pytest.skip("no matplotlib (scripts/setup test)")
+def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before, needs_modules):
+    needs_modules(interpreter, "matplotlib")
     result = job.run([*before, interpreter, EXAMPLE, "5", tmp_path], env=play.env, timeout=60)
     assert result.code == 0, str(result)
     means = [float(mean) for mean in re.findall(r"step \d+: mean ([\d.]+)", result.out)]

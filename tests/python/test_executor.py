@@ -99,11 +99,11 @@ def begun(_):
     return both(), os.getpid(), found
 """, """
         values = np.arange(10000)
-        with onespace.Executor(2, initializer=begin, initargs=("one", values)) as pool:
+        with onespace.Executor(2, initializer=begin, initargs=("word", values)) as pool:
             results = list(pool.map(begun, range(2)))
             assert len({pid for _, pid, _ in results}) == 2
             for _, _, words in results:
-                assert len(words) == 1 and words[0][0] == "one" and address(words[0][1]) == address(values)
+                assert len(words) == 1 and words[0][0] == "word" and address(words[0][1]) == address(values)
         del words, results
         """)
 
@@ -118,7 +118,7 @@ def about(_):
         assert onespace.worker_number() is None
         cpus = sorted(os.sched_getaffinity(0))
         with onespace.Executor(2, bind=True) as pool:
-            found = {told[0]: told[1:] for told in pool.map(about, range(2))}
+            found = {number: rest for number, *rest in pool.map(about, range(2))}
         assert sorted(found) == [0, 1], found
         for number, (comm, thread, process, bound) in found.items():
             assert comm == thread == process == f"onespace-{number}", found
@@ -130,7 +130,7 @@ def about(_):
         """)
 
 
-def test_environment_is_added_to_ours(program):
+def test_environment_is_added(program):
     program(FUNCTIONS + """
 def variable(name):
     return os.environ.get(name)
@@ -295,18 +295,18 @@ def test_worker_is_replaced_after_its_calls(program):
         """)
 
 
-@pytest.mark.parametrize("how,told", [("signal.SIGKILL", "was killed by SIGKILL"), ("-7", "ended with 7"),
+@pytest.mark.parametrize("how,message", [("signal.SIGKILL", "was killed by SIGKILL"), ("-7", "ended with 7"),
                                       ("signal.SIGSEGV", "was killed by SIGSEGV")])
-def test_worker_that_ends_breaks_the_pool(program, how, told):
+def test_worker_that_ends_breaks_the_pool(program, how, message):
     program(FUNCTIONS, f"""
         with onespace.Executor(2) as pool:
             futures = [pool.submit(sleep, 30) for _ in range(4)]
             broken = pool.submit(die, {how})
             lost = onespace.Executor(2)
             other = lost.submit(die, {how})
-            with raises(BrokenProcessPool, {told!r}, "lost"):
+            with raises(BrokenProcessPool, {message!r}, "lost"):
                 other.result(50)
-            with raises(BrokenProcessPool, {told!r}):
+            with raises(BrokenProcessPool, {message!r}):
                 lost.submit(add, 1)
             lost.shutdown()
             os.kill(pool._group.processes()[0], 9)
@@ -344,13 +344,14 @@ def fork():
         """)
 
 
-@pytest.mark.parametrize("initializer,told", [("fail", "ValueError: reason"), ("sys.exit", "the initializer called")])
-def test_initializer_that_fails_breaks_the_pool(program, initializer, told):
+@pytest.mark.parametrize("initializer,message", [("fail", "ValueError: reason"),
+                                                 ("sys.exit", "the initializer called")])
+def test_initializer_that_fails_breaks_the_pool(program, initializer, message):
     program(FUNCTIONS, f"""
         with onespace.Executor(1, initializer={initializer}, initargs=("reason",)) as pool:
             error = pool.submit(add, 1).exception(50)
             assert type(error) is BrokenProcessPool and "could not start" in str(error), error
-            assert {told!r} in str(error) and {told!r} in str(error.__cause__), error
+            assert {message!r} in str(error) and {message!r} in str(error.__cause__), error
         """)
 
 

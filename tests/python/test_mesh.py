@@ -74,9 +74,8 @@ def kinds_in_python():
 
 
 @pytest.mark.long
-def test_matplotlib_draws_fields(mesh, interpreter):
-    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
-        pytest.skip("no matplotlib (scripts/setup test)")
+def test_matplotlib_draws_fields(mesh, interpreter, needs_modules):
+    needs_modules(interpreter, "matplotlib")
     mesh(f"""
         import matplotlib
         matplotlib.use("agg")
@@ -177,9 +176,8 @@ def plate(tmp_path):
     return program
 
 
-def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path):
-    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
-        pytest.skip("no matplotlib (scripts/setup test)")
+def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path, needs_modules):
+    needs_modules(interpreter, "matplotlib")
     result = job.run([*RUN, plate, "40", ":", interpreter, ROOT / "examples/plot_mesh.py", tmp_path, "plate",
                       "temperature", "20"], env=play.env)
     assert result.code == 0 and "40 steps, the power is 1 at the end" in result.out, str(result)

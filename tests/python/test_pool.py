@@ -103,15 +103,15 @@ def test_terminate_ends_calls(program):
 def test_iterables_may_be_endless_or_fail(program):
     program(FUNCTIONS, """
         import itertools
-        def some():
+        def failing():
             yield from range(50)
-            raise KeyError("mine")
+            raise KeyError("failure")
         with onespace.Pool(2) as pool:
             assert list(itertools.islice(pool.imap(square, itertools.count()), 30)) == [i * i for i in range(30)]
             for method in (pool.imap, pool.imap_unordered):
                 found = []
-                with raises(KeyError, "mine"):
-                    for value in method(square, some()):
+                with raises(KeyError, "failure"):
+                    for value in method(square, failing()):
                         found.append(value)
                 assert sorted(found) == [i * i for i in range(50)]
             for value in pool.imap(type, [lambda: 1] * 0 + [1]):

@@ -1,6 +1,4 @@
 """The memory of arguments and results of pools: no copies, and no use after free."""
-import subprocess
-
 import pytest
 
 FUNCTIONS = """
@@ -281,10 +279,8 @@ def fail(array):
         """)
 
 
-def test_pandas_and_arrow_columns_arrive_in_place(play, pools_interpreter, program):
-    found = subprocess.run([pools_interpreter, "-c", "import pandas, pyarrow"], timeout=60)
-    if found.returncode:
-        pytest.skip("no pandas or pyarrow (scripts/setup test)")
+def test_pandas_and_arrow_columns_arrive_in_place(play, pools_interpreter, program, needs_modules):
+    needs_modules(pools_interpreter, "pandas", "pyarrow")
     play.interpreter = pools_interpreter
     program(FUNCTIONS + """
 def column(frame):
@@ -301,12 +297,12 @@ def table(count):
 """, """
         import pandas, pyarrow
         with onespace.Executor(1) as pool:
-            mine = frame(100000)
-            assert pool.submit(column, mine).result(50) == (address(mine["x"].to_numpy()), False)
-            mine = table(100000)
-            assert pool.submit(buffers, mine).result(50) == buffers(mine)
-            theirs, columns = pool.submit(frame, 100000).result(), pool.submit(table, 100000).result()
+            sent = frame(100000)
+            assert pool.submit(column, sent).result(50) == (address(sent["x"].to_numpy()), False)
+            sent = table(100000)
+            assert pool.submit(buffers, sent).result(50) == buffers(sent)
+            received, columns = pool.submit(frame, 100000).result(), pool.submit(table, 100000).result()
             assert buffers(pool.submit(same, columns).result()) == buffers(columns)
-        assert theirs.groupby("x")["n"].sum().tolist() == [100000 * 99999 // 2]
+        assert received.groupby("x")["n"].sum().tolist() == [100000 * 99999 // 2]
         assert columns.column("text")[99999].as_py() == "word" and columns.to_pandas()["x"].sum() == 100000
         """)

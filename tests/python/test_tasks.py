@@ -119,20 +119,21 @@ def test_barrier_waits_for_all_numbered_tasks(play):
         tasks = [start("task", number=i, ntasks=3) for i in range(3)]
         assert [task.wait(30) for task in tasks] == [0, 0, 0]
         """, task="""
-        mine = np.zeros(1)
-        export = onespace.export("mine", mine)
+        values = np.zeros(1)
+        export = onespace.export("values", values)
         assert onespace.ntasks() == 3
         onespace.barrier(20)
-        others = [onespace.import_array(onespace.task_of_number(i), "mine") for i in range(3) if i != onespace.number()]
+        peers = [onespace.task_of_number(i) for i in range(3) if i != onespace.number()]
+        others = [onespace.import_array(peer, "values") for peer in peers]
         onespace.barrier(20)
-        mine[0] = onespace.number() + 1
+        values[0] = onespace.number() + 1
         onespace.barrier(20)
-        assert sum(other[0] for other in others) + mine[0] == 6
+        assert sum(other[0] for other in others) + values[0] == 6
         onespace.barrier(20)
         """)
 
 
-def test_task_knows_who_spawned_it(play):
+def test_spawner_of_a_task(play):
     play(root="""
         with raises(LookupError, "root"):
             onespace.spawner()
@@ -152,7 +153,7 @@ def test_barrier_without_a_number_is_an_error(play):
         """)
 
 
-def test_barrier_says_that_a_task_has_died(play):
+def test_barrier_ends_with_an_error_when_a_task_dies(play):
     play(root="""
         tasks = [start("task", number=i, ntasks=2) for i in range(2)]
         assert [task.wait(30) for task in tasks] == [3, 0]
@@ -270,13 +271,12 @@ def test_numpy_with_threads_in_several_tasks(play, threads):
 
 
 @pytest.mark.long
-def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path):
-    if subprocess.run([interpreter, "-c", "import matplotlib"], timeout=60).returncode != 0:
-        pytest.skip("no matplotlib (scripts/setup test)")
+def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path, needs_modules):
+    needs_modules(interpreter, "matplotlib")
     play(root="""
         field = np.add.outer(np.arange(50.), np.arange(50.))
         with onespace.export("field", field):
-            tasks = [start("task", name) for name in ("one.png", "two.png")]
+            tasks = [start("task", name) for name in ("first.png", "second.png")]
             assert [task.wait(50) for task in tasks] == [0, 0]
         """, task="""
         import matplotlib
@@ -285,25 +285,24 @@ def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path):
         plot.imshow(onespace.import_array(onespace.ROOT, "field"))
         plot.savefig(sys.argv[2])
         """)
-    one, two = ((tmp_path / name).read_bytes() for name in ("one.png", "two.png"))
-    assert one == two and one.startswith(b"\x89PNG") and len(one) > 3000
+    first, second = ((tmp_path / name).read_bytes() for name in ("first.png", "second.png"))
+    assert first == second and first.startswith(b"\x89PNG") and len(first) > 3000
 
 
-def test_mpi4py_ranks_share_arrays(job, play, interpreter):
+def test_mpi4py_ranks_share_arrays(job, play, interpreter, needs_modules):
     mpi = MPIS["openmpi"].needed()
-    if subprocess.run([interpreter, "-c", "import mpi4py"], timeout=60).returncode != 0:
-        pytest.skip("no mpi4py (scripts/setup test)")
+    needs_modules(interpreter, "mpi4py")
     script = play.write({"root": """
         from mpi4py import MPI
         world = MPI.COMM_WORLD
-        mine = np.full(1000, float(world.rank))
-        export = onespace.export("mine", mine)
+        values = np.full(1000, float(world.rank))
+        export = onespace.export("values", values)
         ids = world.allgather(onespace.init())
-        other = onespace.import_array(ids[1 - world.rank], "mine")
+        other = onespace.import_array(ids[1 - world.rank], "values")
         world.Barrier()
         other += 10
         world.Barrier()
-        lines = world.gather(f"rank {world.rank}: {mine[0]:g} {mine[-1]:g} {world.allreduce(mine.sum()):g}")
+        lines = world.gather(f"rank {world.rank}: {values[0]:g} {values[-1]:g} {world.allreduce(values.sum()):g}")
         if world.rank == 0:
             print(*lines, sep="\\n")
         """})

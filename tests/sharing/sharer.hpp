@@ -5,13 +5,15 @@
 
 #include "fixture.hpp"
 
+#include <optional>
+
 namespace fixture
 {
 
 class Sharer : public Task
 {
   public:
-    // A quiet one does not call onespace_init.
+    // A quiet sharer does not call onespace_init.
     explicit Sharer(bool quiet = false)
         : Task(quiet ? Words{program("sharing"), "quiet"} : Words{program("sharing")})
     {
@@ -35,12 +37,35 @@ class Sharer : public Task
 class SharingTest : public SpaceTest
 {
   protected:
-    // Both must exit normally.
-    static void expect_good_ends(Sharer &one, Sharer &other)
+    void SetUp() override
     {
-        EXPECT_EQ(one.finish(), exits(""));
-        EXPECT_EQ(other.finish(), exits(""));
+        SpaceTest::SetUp();
+        owner.emplace();
+        other.emplace();
     }
+    // Those that a test has not ended exit normally.
+    void TearDown() override
+    {
+        for (auto *task : {&owner, &other})
+            if (*task) {
+                EXPECT_EQ(finish(*task), exits(""));
+            }
+        SpaceTest::TearDown();
+    }
+    static Outcome finish(std::optional<Sharer> &task)
+    {
+        Outcome outcome = task->finish();
+        task.reset();
+        return outcome;
+    }
+    static void kill(std::optional<Sharer> &task)
+    {
+        task->kill();
+        EXPECT_EQ(task->wait(), SIGKILL);
+        task.reset();
+    }
+
+    std::optional<Sharer> owner, other;
 };
 
 } // namespace fixture

@@ -89,14 +89,14 @@ TEST_P(collectives, allreduce_takes_spans_of_all_lengths)
 {
     on_teams([](os::team &team, auto &all) {
         for (std::size_t length : {0, 1, 7, 8, 100, 1000, 1023}) {
-            std::vector<affine> mine(length), result(length);
+            std::vector<affine> given(length), result(length);
             for (std::size_t i = 0; i < length; i++)
-                mine[i] = of_rank(team.rank(), i);
-            all.allreduce(std::span<const affine>(mine), std::span(result), compose);
+                given[i] = of_rank(team.rank(), i);
+            all.allreduce(std::span<const affine>(given), std::span(result), compose);
             for (std::size_t i = 0; i < length; i++)
                 ASSERT_EQ(result[i], of_all(team.size(), i)) << i << " of " << length;
-            all.allreduce(std::span<const affine>(mine), std::span(mine), compose); // in place
-            EXPECT_EQ(mine, result);
+            all.allreduce(std::span<const affine>(given), std::span(given), compose); // in place
+            EXPECT_EQ(given, result);
         }
     });
 }
@@ -106,9 +106,9 @@ TEST_P(collectives, reduce_gives_the_root_the_result)
     on_teams([](os::team &team, auto &all) {
         for (int root = 0; root < team.size(); root++)
             for (std::size_t length : {1, 5, 500}) {
-                std::vector<affine> mine(length, of_rank(team.rank(), length)), result(length);
-                all.reduce(std::span<const affine>(mine), std::span(result), compose, root);
-                EXPECT_EQ(mine, std::vector(length, of_rank(team.rank(), length)));
+                std::vector<affine> given(length, of_rank(team.rank(), length)), result(length);
+                all.reduce(std::span<const affine>(given), std::span(result), compose, root);
+                EXPECT_EQ(given, std::vector(length, of_rank(team.rank(), length)));
                 if (team.rank() == root) {
                     EXPECT_EQ(result, std::vector(length, of_all(team.size(), length)));
                 }
@@ -136,14 +136,14 @@ TEST_P(collectives, gathers_are_by_rank)
     on_teams([](os::team &team, auto &all) {
         int size = team.size(), rank = team.rank();
         for (std::size_t length : {1, 10, 300, 5000}) {
-            std::vector<int> mine(length, rank), expected, found(size * length, -1);
+            std::vector<int> given(length, rank), expected, found(size * length, -1);
             for (int i = 0; i < size; i++)
                 expected.insert(expected.end(), length, i);
-            all.allgather(std::span<const int>(mine), std::span(found));
+            all.allgather(std::span<const int>(given), std::span(found));
             EXPECT_EQ(found, expected);
             for (int root = 0; root < size; root++) {
                 std::vector<int> there(rank == root ? size * length : 0, -1);
-                all.gather(std::span<const int>(mine), std::span(there), root);
+                all.gather(std::span<const int>(given), std::span(there), root);
                 EXPECT_EQ(there, rank == root ? expected : std::vector<int>());
             }
         }
@@ -156,18 +156,18 @@ TEST_P(collectives, scatter_gives_each_its_part)
         int size = team.size(), rank = team.rank();
         for (int root = 0; root < size; root++)
             for (std::size_t length : {1, 10, 300}) {
-                std::vector<int> parts(rank == root ? size * length : 0), mine(length, -1);
+                std::vector<int> parts(rank == root ? size * length : 0), given(length, -1);
                 std::iota(parts.begin(), parts.end(), root);
-                all.scatter(std::span<const int>(parts), std::span(mine), root);
+                all.scatter(std::span<const int>(parts), std::span(given), root);
                 std::vector<int> expected(length);
                 std::iota(expected.begin(), expected.end(), root + rank * length);
-                EXPECT_EQ(mine, expected);
+                EXPECT_EQ(given, expected);
             }
     });
 }
 
 // A root can run ahead of its readers; before it reuses a slot it must wait for the slowest.
-TEST_P(collectives, broadcasts_one_after_another_overtake_nobody)
+TEST_P(collectives, broadcasts_do_not_overtake_readers)
 {
     on_teams([](os::team &team, auto &all) {
         for (int round = 0; round < 200; round++) {
@@ -193,23 +193,23 @@ TEST_P(collectives, hold_under_random_operations_and_delays)
             std::uint64_t what = next(common);
             int root = static_cast<int>(what / 8 % size);
             std::size_t length = what / 1024 % 4 ? 1 + what / 4096 % 7 : 200;
-            std::vector<affine> mine(length, of_rank(rank, round)), found(length);
+            std::vector<affine> given(length, of_rank(rank, round)), found(length);
             if (what % 8 < 3) {
-                all.allreduce(std::span<const affine>(mine), std::span(found), compose);
+                all.allreduce(std::span<const affine>(given), std::span(found), compose);
                 ASSERT_EQ(found[length - 1], of_all(size, round));
             } else if (what % 8 < 5) {
-                all.broadcast(std::span(mine), root);
-                ASSERT_EQ(mine[length - 1], of_rank(root, round));
+                all.broadcast(std::span(given), root);
+                ASSERT_EQ(given[length - 1], of_rank(root, round));
             } else if (what % 8 < 7) {
-                all.reduce(std::span<const affine>(mine), std::span(found), compose, root);
+                all.reduce(std::span<const affine>(given), std::span(found), compose, root);
                 if (rank == root) {
                     ASSERT_EQ(found[0], of_all(size, round));
                 }
             } else {
                 length *= length == 200 ? 10 : 1; // more than is taken by the root
-                mine.resize(length, mine[0]);
+                given.resize(length, given[0]);
                 found.resize(length * size);
-                all.gather(std::span<const affine>(mine), std::span(found), root);
+                all.gather(std::span<const affine>(given), std::span(found), root);
                 if (rank == root) {
                     ASSERT_EQ(found[length * size - 1], of_rank(size - 1, round));
                 }

@@ -44,7 +44,7 @@ inline std::vector<ghost_part> random_parts(int ranks, unsigned seed)
             {
                 auto &lists = parts[rank].lists;
                 auto found = std::find_if(lists.begin(), lists.end(),
-                                          [&](auto &one) { return one.rank == with; });
+                                          [&](auto &list) { return list.rank == with; });
                 if (found != lists.end())
                     return *found;
                 lists.emplace_back().rank = with;

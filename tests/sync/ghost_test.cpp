@@ -3,7 +3,6 @@
 #include "ghost_mesh.hpp"
 #include "threads.hpp"
 
-#include <functional>
 #include <onespace/sync/ghost.hpp>
 
 using neighbours = std::vector<os::ghost_neighbour>;
@@ -170,14 +169,14 @@ TEST(ghost_update, serves_two_plans_alternately)
 {
     for (auto path : both)
         on_threads(2, [&](os::team &team) {
-            word_plan one(team, ring(team), {3}, path), other(team, ring(team), {3, 2}, path);
+            word_plan points(team, ring(team), {3}, path), pairs(team, ring(team), {3, 2}, path);
             ghost_vector small(3), large(6);
             for (std::uint64_t k = 1; k <= 100; k++) {
                 small[0] = k + team.rank(), large[0] = 2 * k, large[1] = 3 * k + team.rank();
-                one.begin(small);
-                other.begin(large);
-                one.end();
-                other.end();
+                points.begin(small);
+                pairs.begin(large);
+                points.end();
+                pairs.end();
                 ASSERT_EQ(small[2], k + 1 - team.rank());
                 ASSERT_EQ(large[4], 2 * k);
                 ASSERT_EQ(large[5], 3 * k + 1 - team.rank());
@@ -287,7 +286,7 @@ TEST(ghost_direct, keeps_the_vector_for_late_readers_when_another_is_lost)
 
 // Three ranks; each has points 0 to 4, of which 3 and 4 are ghosts of the others' point 0.
 struct ghost_case {
-    neighbours mine = {};
+    neighbours lists = {};
     std::vector<std::int64_t> ids = {};
     std::size_t values = 1;
 };
@@ -297,100 +296,78 @@ static ghost_case good(int rank)
     return {{{next, {0}, {3}}, {last, {0}, {4}}}, {rank, -1, -2, next, last}};
 }
 
-// All ranks get an error about `rank`, `neighbour` and `index`, and can continue.
-static void expect_fault(const std::function<void(int, ghost_case &)> &spoil, int rank,
-                         int neighbour, int index, const std::string &text)
+struct ghost_fault {
+    const char *name;
+    int spoilt; // the rank whose case `spoil` changes
+    void (*spoil)(ghost_case &of);
+    int rank, neighbour, index; // that the error is about
+    const char *text;
+};
+static void PrintTo(const ghost_fault &fault, std::ostream *out)
 {
+    *out << fault.name;
+}
+static const ghost_fault faults[] = {
+    {"neighbour_that_does_not_exist", 1, [](auto &of) { of.lists[0].rank = 3; }, 1, 3, -1,
+     "rank 1 lists neighbour 3, but the ranks are 0 to 2"},
+    {"rank_that_lists_itself", 1, [](auto &of) { of.lists[0].rank = 1; }, 1, 1, -1,
+     "rank 1 lists itself"},
+    {"neighbour_listed_twice", 2,
+     [](auto &of) {
+         of.lists.push_back({0, {1}, {}});
+     },
+     2, 0, -1, "rank 2 lists rank 0 twice"},
+    {"wrong_number_of_ids", 2, [](auto &of) { of.ids.pop_back(); }, 2, -1, -1,
+     "rank 2 gives 4 ids for 5 points"},
+    {"sent_point_out_of_range", 0, [](auto &of) { of.lists[1].send[0] = 5; }, 0, 2, 0,
+     "rank 0, entry 0 of the send list for rank 2 is point 5, but the vector has 5"},
+    {"received_point_out_of_range", 0, [](auto &of) { of.lists[1].receive[0] = -1; }, 0, 2, 0,
+     "rank 0, entry 0 of the receive list for rank 2 is point -1"},
+    {"ghost_with_two_sources", 1, [](auto &of) { of.lists[1].receive[0] = 3; }, 1, 0, 0,
+     "is point 3, which an earlier entry receives already"},
+    {"ghost_that_is_sent_on", 1, [](auto &of) { of.lists[0].send[0] = 4; }, 1, 2, 0,
+     "rank 1, entry 0 of the send list for rank 2 is point 4, which is a ghost there"},
+    {"points_of_different_sizes", 2, [](auto &of) { of.values = 2; }, 2, 0, -1,
+     "rank 2 has points of 16 bytes, rank 0 of 8"},
+    {"point_that_is_not_expected", 1, [](auto &of) { of.lists[0].send.push_back(1); }, 1, 2, 1,
+     "rank 1 sends 2 points to rank 2, which expects 1 from it: entry 1"},
+    {"point_that_is_not_sent", 1, [](auto &of) { of.lists[0].receive.push_back(2); }, 2, 1, 1,
+     "rank 2 sends 1 points to rank 1, which expects 2 from it"},
+    {"neighbour_that_does_not_list_the_rank", 1, [](auto &of) { of.lists.pop_back(); }, 0, 1, 0,
+     "rank 0 sends 1 points to rank 1, which expects 0 from it"},
+    {"lists_that_mean_different_points", 1, [](auto &of) { of.lists[0].send[0] = 2; }, 1, 2, 0,
+     "rank 1, entry 0 of the send list for rank 2 is the point with id -2, but rank 2 expects that "
+     "with id 1"},
+};
+
+class ghost_faults : public testing::TestWithParam<ghost_fault>
+{
+};
+INSTANTIATE_TEST_SUITE_P(of, ghost_faults, testing::ValuesIn(faults),
+                         [](auto &tested) { return std::string(tested.param.name); });
+
+TEST_P(ghost_faults, are_errors_on_all_ranks_which_can_continue)
+{
+    auto &fault = GetParam();
     on_threads(3, [&](os::team &team) {
-        auto mine = good(team.rank());
-        spoil(team.rank(), mine);
+        auto lists = good(team.rank());
+        if (team.rank() == fault.spoilt)
+            fault.spoil(lists);
         try {
-            word_plan(team, mine.mine, {5, mine.values, mine.ids});
-            ADD_FAILURE() << "rank " << team.rank() << " found nothing wrong; expected: " << text;
+            word_plan(team, lists.lists, {5, lists.values, lists.ids});
+            ADD_FAILURE() << "rank " << team.rank() << " found nothing wrong";
         } catch (const os::ghost_error &error) {
-            EXPECT_EQ(error.rank(), rank);
-            EXPECT_EQ(error.neighbour(), neighbour);
-            EXPECT_EQ(error.index(), index);
-            EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+            EXPECT_EQ(error.rank(), fault.rank);
+            EXPECT_EQ(error.neighbour(), fault.neighbour);
+            EXPECT_EQ(error.index(), fault.index);
+            EXPECT_NE(std::string(error.what()).find(fault.text), std::string::npos)
+                << error.what();
         }
         auto right = good(team.rank());
-        word_plan plan(team, right.mine, {5, 1, right.ids});
+        word_plan plan(team, right.lists, {5, 1, right.ids});
         ghost_vector vector{team.rank() + 1u, 0, 0, 0, 0};
         plan.update(vector);
         EXPECT_EQ(vector[3], (team.rank() + 1) % 3 + 1u);
         EXPECT_EQ(vector[4], (team.rank() + 2) % 3 + 1u);
     });
-}
-
-TEST(ghost_plan, finds_a_neighbour_that_does_not_exist)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine[0].rank = 3 : 0; }, 1, 3, -1,
-                 "rank 1 lists neighbour 3, but the ranks are 0 to 2");
-}
-TEST(ghost_plan, finds_a_rank_that_lists_itself)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine[0].rank = 1 : 0; }, 1, 1, -1,
-                 "rank 1 lists itself");
-}
-TEST(ghost_plan, finds_a_neighbour_listed_twice)
-{
-    expect_fault(
-        [](int rank, ghost_case &of) {
-            if (rank == 2)
-                of.mine.push_back({0, {1}, {}});
-        },
-        2, 0, -1, "rank 2 lists rank 0 twice");
-}
-TEST(ghost_plan, finds_a_wrong_number_of_ids)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 2 ? of.ids.pop_back() : void(); }, 2, -1,
-                 -1, "rank 2 gives 4 ids for 5 points");
-}
-TEST(ghost_plan, finds_a_sent_point_out_of_range)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 0 ? of.mine[1].send[0] = 5 : 0; }, 0, 2, 0,
-                 "rank 0, entry 0 of the send list for rank 2 is point 5, but the vector has 5");
-}
-TEST(ghost_plan, finds_a_received_point_out_of_range)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 0 ? of.mine[1].receive[0] = -1 : 0; }, 0, 2,
-                 0, "rank 0, entry 0 of the receive list for rank 2 is point -1");
-}
-TEST(ghost_plan, finds_a_ghost_with_two_sources)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine[1].receive[0] = 3 : 0; }, 1, 0,
-                 0, "is point 3, which an earlier entry receives already");
-}
-TEST(ghost_plan, finds_a_ghost_that_is_sent_on)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine[0].send[0] = 4 : 0; }, 1, 2, 0,
-                 "rank 1, entry 0 of the send list for rank 2 is point 4, which is a ghost there");
-}
-TEST(ghost_plan, finds_points_of_different_sizes)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 2 ? of.values = 2 : 0; }, 2, 0, -1,
-                 "rank 2 has points of 16 bytes, rank 0 of 8");
-}
-TEST(ghost_plan, finds_a_point_that_nobody_expects)
-{
-    expect_fault(
-        [](int rank, ghost_case &of) { rank == 1 ? of.mine[0].send.push_back(1) : void(); }, 1, 2,
-        1, "rank 1 sends 2 points to rank 2, which expects 1 from it: entry 1");
-}
-TEST(ghost_plan, finds_a_point_that_nobody_sends)
-{
-    expect_fault(
-        [](int rank, ghost_case &of) { rank == 1 ? of.mine[0].receive.push_back(2) : void(); }, 2,
-        1, 1, "rank 2 sends 1 points to rank 1, which expects 2 from it");
-}
-TEST(ghost_plan, finds_a_neighbour_that_does_not_know)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine.pop_back() : void(); }, 0, 1, 0,
-                 "rank 0 sends 1 points to rank 1, which expects 0 from it");
-}
-TEST(ghost_plan, finds_lists_that_mean_different_points)
-{
-    expect_fault([](int rank, ghost_case &of) { rank == 1 ? of.mine[0].send[0] = 2 : 0; }, 1, 2, 0,
-                 "rank 1, entry 0 of the send list for rank 2 is the point with id -2, but rank 2 "
-                 "expects that with id 1");
 }

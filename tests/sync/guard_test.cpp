@@ -100,7 +100,7 @@ class guard : public testing::TestWithParam<bool> // in place
             call(on, in_place ? of(self) : in.data(), of(self), add);
         });
     }
-    // Of all pages that rank's buffer has.
+    // All pages of that rank's buffer.
     unsigned writers_of(int rank) const
     {
         unsigned all = 0;

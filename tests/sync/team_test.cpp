@@ -1,6 +1,8 @@
 // tests/sync/team_test.cpp: teams, their regions, and what happens when a rank leaves.
 #include "threads.hpp"
 
+#include <thread>
+
 TEST(team, knows_its_ranks)
 {
     std::atomic<int> sum = 0;
@@ -12,7 +14,7 @@ TEST(team, knows_its_ranks)
     EXPECT_EQ(sum, 10);
 }
 
-TEST(team, of_one_works)
+TEST(team, of_a_single_rank_works)
 {
     on_threads(1, [](os::team &team) {
         auto region = team.allocate(100);
@@ -45,12 +47,10 @@ TEST(team, is_oversubscribed_when_ranks_are_bound_to_one_cpu)
         EXPECT_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
         EXPECT_TRUE(group.join(rank).oversubscribed());
     };
-    std::thread one(bound, 0), other(bound, 1);
-    one.join();
-    other.join();
+    std::jthread first_rank(bound, 0), second_rank(bound, 1);
 }
 
-TEST(team, exchange_gives_everybodys_value_by_rank)
+TEST(team, exchange_gives_all_values_by_rank)
 {
     struct pair {
         int rank;
@@ -119,14 +119,14 @@ static void expect_loss_of(int lost, void (*work)(os::team &))
 {
     try {
         on_threads(3, work);
-        ADD_FAILURE() << "nobody noticed";
+        ADD_FAILURE() << "no rank noticed";
     } catch (const os::peer_lost &loss) {
         EXPECT_EQ(loss.rank(), lost);
         EXPECT_NE(std::string(loss.what()).find("rank " + std::to_string(lost)), std::string::npos);
     }
 }
 
-TEST(team, tells_those_who_wait_that_a_rank_left)
+TEST(team, ends_waits_with_an_error_when_a_rank_leaves)
 {
     expect_loss_of(2, [](os::team &team) {
         if (team.rank() == 2)
@@ -135,7 +135,7 @@ TEST(team, tells_those_who_wait_that_a_rank_left)
     });
 }
 
-TEST(team, passes_a_loss_on_to_those_who_wait_for_the_one_that_noticed)
+TEST(team, passes_a_loss_on_to_ranks_that_wait_for_the_rank_that_noticed)
 {
     expect_loss_of(2, [](os::team &team) {
         auto flags = team.allocate(sizeof(os::flag));
@@ -175,16 +175,16 @@ TYPED_TEST(waiting, orders_what_was_written_before_the_signal)
 {
     on_threads(2, [](os::team &team) {
         auto memory = team.allocate(2 * sizeof(os::flag));
-        auto mine = memory.at<os::flag>(team.rank());
-        auto theirs = memory.at<os::flag>(1 - team.rank());
+        auto own_flag = memory.at<os::flag>(team.rank());
+        auto other_flag = memory.at<os::flag>(1 - team.rank());
         auto data = memory.at<long>(0, sizeof(os::flag));
         for (long i = 1; i <= 2000; i++) { // alternately
             if (team.rank() == i % 2)
-                team.await<TypeParam>(*theirs, i - 1, 1 - team.rank());
+                team.await<TypeParam>(*other_flag, i - 1, 1 - team.rank());
             EXPECT_TRUE(team.rank() != i % 2 || *data == i - 1);
             if (team.rank() == i % 2) {
                 *data = i;
-                team.signal<TypeParam>(*mine, i);
+                team.signal<TypeParam>(*own_flag, i);
             }
         }
         team.exchange(0);
@@ -195,11 +195,10 @@ TYPED_TEST(waiting, takes_a_rank_that_is_late_by_a_second)
 {
     on_threads(3, [](os::team &team) {
         auto flags = team.allocate(sizeof(os::flag));
-        if (team.rank() == 0)
+        if (team.rank() == 0) {
             std::this_thread::sleep_for(std::chrono::seconds(1));
-        if (team.rank() == 0)
             team.signal<TypeParam>(*flags.at<os::flag>(0), 1);
-        else
+        } else
             team.await<TypeParam>(*flags.at<os::flag>(0), 1, 0);
         team.exchange(0);
     });

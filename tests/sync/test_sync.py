@@ -2,18 +2,13 @@
 import pytest
 
 from jobs import RUN
-from launchers import MPIS
+from launchers import none_wrong
 
-TIME = 60
-
-
-@pytest.fixture
-def space_team(guests):
-    return guests("sync_team")
+GUEST = "sync_team"
 
 
-def mpi_team(guests, mpi):
-    return guests.mpi(mpi, "sync_team")
+def check(result, lines):
+    assert result.code == 0 and result.lines == lines, result
 
 
 def ranks(count, kind):
@@ -21,80 +16,55 @@ def ranks(count, kind):
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_team_of_a_space(job, space_team, count):
-    result = job.run([*RUN, "-n", count, space_team, "team", "50"], timeout=TIME)
-    assert result.code == 0 and result.lines == ranks(count, "direct"), result
+def test_team_of_a_space(run_tasks, count):
+    check(run_tasks(count, GUEST, "team", 50), ranks(count, "direct"))
 
 
-@pytest.mark.parametrize("count", [1, 4])
-def test_team_of_processes(job, guests, stock_mpi, count):
-    command = stock_mpi.command(count, [mpi_team(guests, stock_mpi), "team", "20"])
-    result = job.run(command, timeout=TIME, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == ranks(count, "direct" if count == 1 else "windows"), result
+@pytest.mark.parametrize("count, kind", [(1, "direct"), (4, "windows")])
+def test_team_of_processes(run_ranks, stock_mpi, count, kind):
+    check(run_ranks(stock_mpi, count, GUEST, "team", 20), ranks(count, kind))
 
 
-def test_team_of_mpi_ranks_that_are_tasks_is_direct(job, guests, stock_mpi):
-    command = stock_mpi.command(3, [*RUN, mpi_team(guests, stock_mpi), "team", "20"])
-    result = job.run(command, timeout=TIME, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == ranks(3, "direct"), result
+def test_team_of_mpi_ranks_that_are_tasks_is_direct(run_ranks, stock_mpi):
+    check(run_ranks(stock_mpi, 3, GUEST, "team", 20, wrapper=RUN), ranks(3, "direct"))
 
 
-def test_rank_may_be_late_by_seconds(job, space_team):
-    result = job.run([*RUN, "-n", 3, space_team, "late", "3"], timeout=TIME)
-    assert result.code == 0 and result.lines == [f"rank {i} is there" for i in range(3)], result
+def test_rank_may_be_late_by_seconds(run_tasks):
+    check(run_tasks(3, GUEST, "late", 3), [f"rank {i} is there" for i in range(3)])
 
 
 @pytest.mark.parametrize("how", ["kill", "exit", "exec"])
-def test_peers_of_a_lost_task_get_an_error(job, space_team, how):
-    result = job.run([*RUN, "-n", 4, space_team, "lose", 2, how], timeout=20)
-    assert result.lines == [f"rank {i} lost 2" for i in (0, 1, 3)], result
+def test_peers_of_a_lost_task_get_an_error(check_loss_of_a_task, how):
+    check_loss_of_a_task(GUEST, how)
 
 
-def test_peers_of_a_lost_process_get_an_error(job, guests):
-    """Under the one launcher that leaves the other ranks alone when it is asked to."""
-    mpi = MPIS["openmpi"].needed()
-    argv = mpi.command(3, [mpi_team(guests, mpi), "lose", 1, "kill"], "--enable-recovery")
-    result = job.run(argv, timeout=20)
-    assert [line for line in result.lines if "lost" in line] == [f"rank {i} lost 1" for i in (0, 2)], result
+def test_peers_of_a_lost_process_get_an_error(check_loss_of_a_process):
+    check_loss_of_a_process(GUEST, "kill")
 
 
-def test_teams_are_made_one_after_another(job, space_team):
-    result = job.run([*RUN, "-n", 3, space_team, "twice", "50"], timeout=TIME)
-    assert result.code == 0 and result.lines == ["made"] * 3, result
+def test_teams_are_made_one_after_another(run_tasks):
+    check(run_tasks(3, GUEST, "repeat", 50), ["made"] * 3)
 
 
-def test_teams_of_mpi_ranks_are_made_one_after_another(job, guests, stock_mpi):
-    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "twice", "3"])
-    result = job.run(command, timeout=TIME, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == ["made"] * 3, result
-
-
-def right(count):
-    return [f"rank {i}: 0 wrong" for i in range(count)]
+def test_teams_of_mpi_ranks_are_made_one_after_another(run_ranks, stock_mpi):
+    check(run_ranks(stock_mpi, 3, GUEST, "repeat", 3), ["made"] * 3)
 
 
 @pytest.mark.parametrize("count", [2, 5])
-def test_collectives_of_a_space(job, space_team, count):
-    result = job.run([*RUN, "-n", count, space_team, "collect", "10"], timeout=TIME)
-    assert result.code == 0 and result.lines == right(count), result
+def test_collectives_of_a_space(run_tasks, count):
+    check(run_tasks(count, GUEST, "collect", 10), none_wrong(count))
 
 
 @pytest.mark.parametrize("wrapper", [[], RUN], ids=["processes", "tasks"])
-def test_collectives_of_mpi_ranks(job, guests, stock_mpi, wrapper):
-    command = stock_mpi.command(3, [*wrapper, mpi_team(guests, stock_mpi), "collect", "10"])
-    result = job.run(command, timeout=TIME, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == right(3), result
+def test_collectives_of_mpi_ranks(run_ranks, stock_mpi, wrapper):
+    check(run_ranks(stock_mpi, 3, GUEST, "collect", 10, wrapper=wrapper), none_wrong(3))
 
 
-def test_cluster_of_one_node(job, guests, stock_mpi):
-    command = stock_mpi.command(3, [mpi_team(guests, stock_mpi), "cluster", "10"])
-    result = job.run(command, timeout=TIME, env=stock_mpi.env)
-    assert result.lines == [f"rank {i} is {i} of 3 on one of 1 nodes: 0 wrong" for i in range(3)], result
+def test_cluster_of_one_node(run_ranks, stock_mpi):
+    result = run_ranks(stock_mpi, 3, GUEST, "cluster", 10)
+    check(result, [f"rank {i} is {i} of 3 on one of 1 nodes: 0 wrong" for i in range(3)])
 
 
-def test_cluster_of_two_nodes(job, guests):
-    """MPICH can take odd and even ranks for those of two nodes."""
-    mpi = MPIS["mpich"].needed()
-    result = job.run(mpi.command(4, [mpi_team(guests, mpi), "cluster", "10"]), timeout=TIME,
-                     env={"MPIR_CVAR_ODD_EVEN_CLIQUES": "1"})
-    assert result.lines == [f"rank {i} is {i // 2} of 2 on one of 2 nodes: 0 wrong" for i in range(4)], result
+def test_cluster_of_two_nodes(run_on_two_nodes):
+    result = run_on_two_nodes(4, GUEST, "cluster", 10)
+    check(result, [f"rank {i} is {i // 2} of 2 on one of 2 nodes: 0 wrong" for i in range(4)])

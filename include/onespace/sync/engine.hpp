@@ -6,8 +6,9 @@
 //
 // Operations work on elements through a function `combine(into, from, bytes, from_is_first)`, which
 // puts op(from, into) into `into` if from_is_first, else op(into, from), element by element.
-// Operands are combined in rank order, unless `algorithm::tree` was requested and the operation
-// commutes. A rank that lost a peer returns early, with member.lost(), or by an exception.
+// Operands are combined in rank order, unless the operation commutes and goes up a tree (reduce):
+// then from the root on. A rank that lost a peer returns early, with member.lost(), or by an
+// exception.
 #ifndef ONESPACE_SYNC_ENGINE_HPP
 #define ONESPACE_SYNC_ENGINE_HPP
 
@@ -25,7 +26,7 @@ enum class algorithm {
     automatic, // flat if the ranks are few or share CPUs; else doubling or tree
     flat,      // each rank reads all others: one step
     doubling,  // recursive doubling, ceil(log2 n) steps
-    tree,      // the paper's algorithm 3: up and down a tree that follows the machine's topology
+    tree,      // up and down a tree that follows the machine's topology
     large,     // as flat, but short data is treated like long: read in place, in slices
 };
 
@@ -92,13 +93,14 @@ template <member Member> class engine
         bool can_use_tree =
             commutes && how_ != algorithm::flat &&
             bytes <= (root == all_ranks ? slots<Member>::medium_room : slots<Member>::long_room);
-        if (!is_small(bytes) && !can_use_tree) {
+        if (!is_read_by_all(bytes) && !can_use_tree) {
             contiguous<Combine> blocks(combine, sum_, element);
             return large_reduce(in, out, bytes, element, blocks, root);
         }
         bool gets = root == all_ranks || root == member_.rank();
         // By doubling each rank sends several messages, which must fit slots.
-        bool uses_doubling = root == all_ranks && how_ == algorithm::doubling && is_small(bytes);
+        bool uses_doubling =
+            root == all_ranks && how_ == algorithm::doubling && is_read_by_all(bytes);
         bool uses_tree = can_use_tree && !uses_doubling;
         slots_.begin();
         if (uses_tree)
@@ -190,8 +192,8 @@ template <member Member> class engine
         slots_.fail();
         slots_.end(false);
     }
-    // The rank because of which the last operation but barriers has no result on the caller, or
-    // that passed on a failure; -1: it has a result.
+    // The rank whose failure left the caller's last operation, barriers apart, without a result, or
+    // that passed on a failure; -1: there is a result.
     int failed_by() const
     {
         return slots_.failed_by();
@@ -259,10 +261,9 @@ template <member Member> class engine
             onespace_copy(to, from, bytes);
     }
 
-    // Whether an operation on so many bytes of each rank is over sooner if each rank that gets the
-    // result reads them all, than if each reads a slice, for which all wait three times (measured).
-    // Longer messages have but one slot.
-    bool is_small(std::size_t bytes) const
+    // Whether it is faster that each rank that gets the result reads the data of all ranks than
+    // that each combines a slice of it, which needs three waits (measured).
+    bool is_read_by_all(std::size_t bytes) const
     {
         std::size_t all = bytes * member_.size(), most = member_.oversubscribed() ? 32768 : 4096;
         if (is_large_)
@@ -292,9 +293,9 @@ template <member Member> class engine
         std::uint32_t call;          // equal on all ranks
         std::uint16_t bytes, stride; // of copied data; or in_place; or in_parts and bytes
     };
-    // How much is copied for its readers, so that its owner need not wait for them. 512 bytes that
-    // were just written take 0.6 times as long as read in place, such as are sent again 1.3 times
-    // (measured). Where ranks share CPUs a wait costs most.
+    // How much is copied for its readers, so that its owner need not wait for them. Compared with
+    // reading in place, copying 512 bytes takes 0.6 times as long if they were just written, and
+    // 1.3 times if they were sent before (measured). Where ranks share CPUs, a wait costs most.
     std::size_t copied_max() const
     {
         if (is_large_)
@@ -353,7 +354,7 @@ void engine<Member>::reduce_flat(const void *in, void *out, std::size_t bytes, C
         fetch(out, bytes, 0, flat_channel);
     else
         copy(out, in, bytes);
-    // The caller's own operand too: `out` may be `in`, which is overwritten by now.
+    // Reads the caller's own operand in its slot, too: `out` may be `in`, which is overwritten now.
     for (int i = 1; i < member_.size(); i++)
         combine(out, slots_.read(i, flat_channel, bytes), bytes, false);
 }

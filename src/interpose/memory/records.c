@@ -76,8 +76,8 @@ void dontfork_update(struct space_slot *self, long nr, const long a[6], long res
 
 /* ---- mseal: enforced for the task; the reaper can still unmap the memory ----
  *
- * The kernel unmaps a sealed mapping only with the address space. A task that seals something, as
- * loaders are about to do, would cost the space a slot and the memory for good. So the kernel seals
+ * The kernel unmaps a sealed mapping only with the address space. After the end of a task that
+ * sealed something, its slot and that memory would never be free again. So the kernel seals
  * nothing. Calls of the task itself that a seal forbids fail with EPERM; calls that are not
  * interposed and those of other tasks pass.
  *

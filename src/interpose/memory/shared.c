@@ -379,16 +379,6 @@ static long attach_in_range(struct space_slot *self, size_t size, size_t align, 
     return -ENOMEM;
 }
 
-static void record_attachment(struct space_slot *self, uintptr_t start, size_t size)
-{
-    if (in_range(self, start, size)) {
-        area_mark_used(self, start, size);
-        area_record_segment(self, start, size);
-    } else {
-        out_of_range_add(self, start, size);
-    }
-}
-
 long interpose_shmat(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
@@ -411,8 +401,12 @@ long interpose_shmat(struct space_slot *self, long nr, const long a[6])
     if (!raw_failed(result))
         return result;
     result = raw(__NR_shmat, a[0], a[1], a[2]);
-    if (!raw_failed(result) && is_known)
-        record_attachment(self, (uintptr_t)result, size);
+    if (!raw_failed(result) && is_known && in_range(self, (uintptr_t)result, size)) {
+        area_mark_used(self, (uintptr_t)result, size);
+        area_record_segment(self, (uintptr_t)result, size);
+    } else if (!raw_failed(result) && is_known) {
+        out_of_range_add(self, (uintptr_t)result, size);
+    }
     return result;
 }
 

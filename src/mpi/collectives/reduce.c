@@ -1,15 +1,14 @@
 /* src/mpi/collectives/reduce.c: MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter(_block), MPI_Scan,
  * MPI_Exscan.
  *
- * The engine combines all reductions, in rank order; they differ in what it gets:
+ * The engine combines all reductions; they differ in what it gets:
  *
- *   predefined operation, type without gaps     the program's buffers and a loop
- *   the same, pair with gaps, up to 4 KiB       packed copies, since gaps must not be accessed, and
- *                                               a loop
- *   function of the program, up to 4 KiB        packed copies, or the program's buffers if the type
- *                                               has no gaps; `combine` is called once for all of
- * the data, which a function may rely on longer pairs with gaps and functions        the program's
- * buffers, in blocks (engine_blocks)
+ * - predefined operation, type without gaps: the program's buffers and a loop
+ * - the same, pair with gaps, up to 4 KiB: packed copies, because gaps must not be accessed, and a
+ *   loop
+ * - function of the program, up to 4 KiB: packed copies, or the program's buffers if the type has
+ *   no gaps; `combine` is called once for all of the data, which a function may rely on
+ * - longer pairs with gaps and functions: the program's buffers, in blocks (engine_blocks)
  *
  * A predefined operation without a loop is like a function: MPI_Reduce_local does it.
  *

@@ -87,14 +87,6 @@ static int fail_errno(struct storage_error *error, const char *path, const char 
  * Everything that can fail must fail here, before anything is mapped: a store into a mapping has no
  * way to report that the disk is full. */
 
-static int create_file(struct storage_file *file, const struct storage_hints *hints)
-{
-    if (create_striped(file, hints) < 0)
-        return -errno;
-    file->is_created = 1;
-    return fchmod(file->fd, hints->perm) < 0 ? -errno : 0;
-}
-
 /* If several processes open the name at once, exactly one creates the file. */
 static int open_or_create(struct storage_file *file, const struct storage_hints *hints,
                           const char **refusal)
@@ -109,7 +101,10 @@ static int open_or_create(struct storage_file *file, const struct storage_hints 
             file->fd = result;
         if (result != -ENOENT)
             return result < 0 ? result : 0;
-        result = create_file(file, hints);
+        file->is_created = create_striped(file, hints) >= 0;
+        if (file->is_created)
+            return fchmod(file->fd, hints->perm) < 0 ? -errno : 0;
+        result = -errno;
         if (result != -EEXIST)
             return result;
     }
@@ -152,17 +147,6 @@ static int sync_directory(const struct storage_file *file)
     return file->is_created ? -1 : 0;
 }
 
-/* For a file that could not be inspected: storage_file_revert knows neither its inode nor its
- * initial size. */
-static void discard_file(struct storage_file *file)
-{
-    if (file->is_created)
-        (void)unlinkat(file->entry.directory, file->entry.name, 0);
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = -1;
-}
-
 int storage_file_open(struct storage_file *file, const struct storage_hints *hints,
                       struct storage_error *error)
 {
@@ -183,8 +167,13 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
         result = inspect_file(file, error);
     if (result == 0 && !file->is_device && sync_directory(file) < 0)
         result = fail_errno(error, file->path, "cannot make its directory entry durable", "");
-    if (result < 0 && !file->inode)
-        discard_file(file);
+    if (result < 0 && !file->inode) { /* storage_file_revert needs its inode and initial size */
+        if (file->is_created)
+            (void)unlinkat(file->entry.directory, file->entry.name, 0);
+        if (file->fd >= 0)
+            close(file->fd);
+        file->fd = -1;
+    }
     return result;
 }
 

@@ -147,7 +147,7 @@ struct direct_io;
 struct direct_io *direct_io_new(void);
 /* NULL is allowed. */
 void direct_io_free(struct direct_io *io);
-/* Bytes of a file and of memory, one of which is read: `from` or `to` is NULL. */
+/* A read of a file into `to`, or a write of `from` to a file: the other one is NULL. */
 struct direct_transfer {
     int fd;           /* opened with O_DIRECT */
     uint64_t at;      /* offset in the file, aligned as `size` is; memory may be unaligned */

@@ -4,16 +4,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-
-/* A hint: where the kernel ignores it, pages are small. */
-static void advise(void *mapping, size_t length, unsigned style)
-{
-    if (style & STORAGE_SEQUENTIAL)
-        (void)madvise(mapping, length, MADV_HUGEPAGE);
-    else if (!(style & STORAGE_REVERSE_SEQUENTIAL))
-        (void)madvise(mapping, length, MADV_RANDOM);
-}
 
 /* Reserves `length` bytes of addresses that are congruent to `offset` modulo the largest folio;
  * NULL: let mmap choose. */
@@ -32,15 +22,6 @@ static void *reserve_aligned(uint64_t offset, size_t length)
     if (behind)
         munmap(found + before + length, behind);
     return found + before;
-}
-
-static int mapping_failed(const struct storage_region *region, size_t length, int result,
-                          struct storage_error *error)
-{
-    return storage_fail(error, result, "%s: cannot map %zu bytes of this file: %s%s",
-                        region->file.path ? region->file.path : "another rank's file", length,
-                        strerror(-result),
-                        result == -ENOMEM ? "; see `ulimit -v` and vm.max_map_count" : "");
 }
 
 static int register_region(struct storage_region *region, struct storage_error *error)
@@ -76,9 +57,16 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
         int result = -errno;
         if (address && !at)
             munmap(address, whole);
-        return mapping_failed(region, length, result, error);
+        return storage_fail(error, result, "%s: cannot map %zu bytes of this file: %s%s",
+                            region->file.path ? region->file.path : "another rank's file", length,
+                            strerror(-result),
+                            result == -ENOMEM ? "; see `ulimit -v` and vm.max_map_count" : "");
     }
-    advise(mapping, whole, style);
+    /* Hints: where the kernel ignores the first, pages are small. */
+    if (style & STORAGE_SEQUENTIAL)
+        (void)madvise(mapping, whole, MADV_HUGEPAGE);
+    else if (!(style & STORAGE_REVERSE_SEQUENTIAL))
+        (void)madvise(mapping, whole, MADV_RANDOM);
     region->mapping = mapping;
     region->mapping_length = whole;
     region->in_reservation = at != NULL;

@@ -22,12 +22,6 @@
  * With one shared file every rank sees all slots, and the version may be of another number of
  * ranks. With a file per rank each sees its own, and the version is what all ranks see together. */
 
-/* A version, as seen in one rank's directory. */
-struct version_choice {
-    struct version_record record; /* of one of its slots; version 0: none was chosen */
-    int is_marked;                /* as far as this directory shows */
-};
-
 /* Whether the slot holds a part of the version. */
 static int slot_has(const struct version_slot *slot, const struct version_record *record)
 {
@@ -122,39 +116,37 @@ static int is_better(const struct versions *versions, const struct version_slots
     return fits_more ? fits_more > 0 : memcmp(record->nonce, best->nonce, VERSIONS_ID) > 0;
 }
 
-/* The newest version up to `limit` in this directory. */
-static struct version_choice find_newest(const struct versions *versions,
+/* The record of one slot of the newest version up to `limit` in this directory; version 0: none. */
+static struct version_record find_newest(const struct versions *versions,
                                          const struct version_slots *slots, uint64_t limit)
 {
-    struct version_choice best = {0};
+    struct version_record best = {0};
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
         if (slots->slot[i].state != SLOT_EMPTY && record->version <= limit &&
-            is_better(versions, slots, record, &best.record) &&
-            has_version(versions, slots, record))
-            best.record = *record;
+            is_better(versions, slots, record, &best) && has_version(versions, slots, record))
+            best = *record;
     }
-    best.is_marked = best.record.version && has_mark(slots, &best.record);
     return best;
 }
 
 /* Broadcasts rank 0's choice. Sets *is_complete if all ranks have it and one has its mark, and
  * *fits_all if all can restore it. */
 static int check_all_ranks(const struct versions *versions, const struct version_slots *slots,
-                           struct version_choice *choice, int *is_complete, int *fits_all)
+                           struct version_record *choice, int *is_complete, int *fits_all)
 {
     const struct versions_group *group = &versions->group;
-    struct version_choice agreed = *choice;
+    struct version_record agreed = *choice;
     int64_t all = 0, unmarked = 0, fitting = 0;
     int result = group->broadcast(group->context, &agreed, sizeof(agreed));
-    int is_present = agreed.record.version && has_version(versions, slots, &agreed.record);
+    int is_present = agreed.version && has_version(versions, slots, &agreed);
     if (result == 0)
         result = group->min(group->context, is_present, &all);
     if (result == 0)
-        result = group->min(group->context, -has_mark(slots, &agreed.record), &unmarked);
+        result = group->min(group->context, -has_mark(slots, &agreed), &unmarked);
     if (result == 0)
-        result = group->min(group->context,
-                            is_present && can_restore(versions, slots, &agreed.record), &fitting);
+        result = group->min(group->context, is_present && can_restore(versions, slots, &agreed),
+                            &fitting);
     *is_complete = all && unmarked < 0;
     *fits_all = fitting != 0;
     *choice = agreed;
@@ -208,18 +200,18 @@ static int fail_misfit(const struct versions *versions, const struct version_slo
 
 /* A crash does not cause this, because a mark says that every rank's part was durable. */
 static void report_abandoned(const struct versions *versions, const struct version_slots *slots,
-                             const struct version_choice *choice, struct storage_error *error)
+                             const struct version_record *choice, struct storage_error *error)
 {
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
-        if (slots->slot[i].state != SLOT_COMPLETE || record->version < choice->record.version ||
-            version_is_same(record, &choice->record))
+        if (slots->slot[i].state != SLOT_COMPLETE || record->version < choice->version ||
+            version_is_same(record, choice))
             continue;
         storage_fail(error, 0,
                      "%s.versions has a version %" PRIu64
                      " that other ranks do not have any more (a disk that comes from a backup?): "
                      "version %" PRIu64 " is taken, and that one is given up",
-                     versions->path, record->version, choice->record.version);
+                     versions->path, record->version, choice->version);
         return;
     }
 }
@@ -227,7 +219,7 @@ static void report_abandoned(const struct versions *versions, const struct versi
 /* Finds the newest version that all ranks have, the same on all. On success the error may have a
  * text, too: which version is abandoned. Collective. */
 static int choose_version(const struct versions *versions, const struct version_slots *slots,
-                          struct version_choice *choice, struct storage_error *error)
+                          struct version_record *choice, struct storage_error *error)
 {
     const struct versions_group *group = &versions->group;
     int64_t marks = 0, limit = INT64_MAX;
@@ -237,21 +229,21 @@ static int choose_version(const struct versions *versions, const struct version_
     /* From the newest down: a rank's own newest may be newer than what all have. */
     for (;;) {
         *choice = find_newest(versions, slots, (uint64_t)limit);
-        result = group->min(group->context, (int64_t)choice->record.version, &limit);
+        result = group->min(group->context, (int64_t)choice->version, &limit);
         if (result != 0 || limit == 0)
             break;
         *choice = find_newest(versions, slots, (uint64_t)limit);
         int is_complete = 0, fits_all = 0;
         result = check_all_ranks(versions, slots, choice, &is_complete, &fits_all);
         if (result == 0 && is_complete && !fits_all)
-            return fail_misfit(versions, slots, &choice->record, error);
+            return fail_misfit(versions, slots, choice, error);
         if (result == 0 && is_complete)
             report_abandoned(versions, slots, choice, error);
         if (result != 0 || is_complete)
             return result;
         limit--;
     }
-    *choice = (struct version_choice){0};
+    *choice = (struct version_record){0};
     if (result == 0)
         result = group->min(group->context, -any, &marks);
     if (result != 0 || marks == 0)
@@ -354,19 +346,19 @@ static int load_sums(struct versions *versions, const struct version_slot *slot,
 
 /* Restores the part to the choice. Local. */
 static int restore_part(struct versions *versions, const struct version_slots *slots,
-                        const struct version_choice *choice, struct storage_error *error)
+                        const struct version_record *choice, struct storage_error *error)
 {
     int result = 0;
-    for (size_t i = 0; choice->record.version && i < slots->count; i++) {
+    for (size_t i = 0; choice->version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (!slot_has(slot, &choice->record) || !record_is_own_part(versions, &slot->record))
+        if (!slot_has(slot, choice) || !record_is_own_part(versions, &slot->record))
             continue;
         result = restore_from(versions, slot, 0, error);
         return result != 0 ? result : load_sums(versions, slot, error);
     }
-    for (size_t i = 0; result == 0 && choice->record.version && i < slots->count; i++) {
+    for (size_t i = 0; result == 0 && choice->version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (!slot_has(slot, &choice->record))
+        if (!slot_has(slot, choice))
             continue;
         int64_t shift = (int64_t)slot->record.offset - (int64_t)versions->part.offset;
         result = restore_from(versions, slot, shift, error);
@@ -421,19 +413,19 @@ static void record_own_slot(struct versions *versions, const struct version_slot
 
 /* Makes the choice durable and complete here, and invalidates all newer versions. Local. */
 static int finish_choice(struct versions *versions, const struct version_slots *slots,
-                         const struct version_choice *choice, struct storage_error *error)
+                         const struct version_record *choice, struct storage_error *error)
 {
     int result = 0;
     for (size_t i = 0; result == 0 && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
         if (!versions_is_responsible_for(versions, slot->rank))
             continue;
-        result = finish_slot(versions, slot, &choice->record, error);
-        record_own_slot(versions, slot, &choice->record);
+        result = finish_slot(versions, slot, choice, error);
+        record_own_slot(versions, slot, choice);
     }
     if (result == 0 && versions->io->flush_directory(versions->directory) != 0)
         result = storage_fail(error, -errno, "%s.versions: %s", versions->path, strerror(errno));
-    versions->newest = choice->record.version;
+    versions->newest = choice->version;
     return result;
 }
 
@@ -573,7 +565,7 @@ static int reset_dirty_ranges(struct versions *versions)
 static int open_all(struct versions *versions, const struct versions_io *io,
                     struct version_slots *slots, struct storage_error *error)
 {
-    struct version_choice choice = {0};
+    struct version_record choice = {0};
     int result = versions_agree(versions, open_directory_and_scan(versions, io, slots, error));
     if (result == 0)
         result = versions_agree(versions, draw_job_id(versions, error));

@@ -35,7 +35,7 @@ struct own_slot {
     int must_compare;                 /* many of these may be equal: compare before writing */
 };
 
-/* What one rank knows of its versions. */
+/* The versions of a window, in one of its ranks. */
 struct versions {
     struct versions_part part;
     char *path; /* owned */

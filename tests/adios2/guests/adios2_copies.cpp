@@ -10,14 +10,10 @@
 //
 // Each prints "N copies" at its end; put and in-place print the address of each step's data. The
 // writer overwrites its data as soon as ADIOS2 allows it; the reader checks all of it.
-#include <adios2.h>
+#include "adios2_check.hpp"
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace
@@ -90,12 +86,6 @@ void check(const double *data, size_t step)
         }
 }
 
-void print_line(const std::string &line)
-{
-    printf("%s\n", line.c_str());
-    fflush(stdout);
-}
-
 void write(adios2::IO io, const std::string &mode, const char *name, size_t steps)
 {
     auto variable = io.DefineVariable<double>("data", {ELEMENTS}, {0}, {ELEMENTS});
@@ -117,11 +107,6 @@ void write(adios2::IO io, const std::string &mode, const char *name, size_t step
         print_line("wrote " + std::to_string(step));
     }
     engine.Close();
-}
-
-void pause_ms(unsigned ms)
-{
-    usleep(ms * 1000);
 }
 
 void read(adios2::IO io, const std::string &mode, const char *name)
@@ -174,16 +159,14 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     const std::string mode = argv[1];
-    try {
+    int status = run_program([&] {
         adios2::ADIOS adios("adios2.xml");
         if (argc > 3)
             write(adios.DeclareIO("writer"), mode, argv[2], strtoul(argv[3], nullptr, 10));
         else
             read(adios.DeclareIO("reader"), mode, argv[2]);
-    } catch (const std::exception &failure) {
-        printf("failed: %s\n", failure.what());
-        return 3;
-    }
-    print_line(std::to_string(copies) + " copies");
-    return 0;
+    });
+    if (status == 0)
+        print_line(std::to_string(copies) + " copies");
+    return status;
 }

@@ -9,13 +9,9 @@
 //
 // With Addresses="on" the reader also verifies the data at the addresses. No selection may hold for
 // the next step.
-#include <adios2.h>
+#include "adios2_check.hpp"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace
@@ -54,14 +50,7 @@ double value(size_t step, size_t i)
     return (double)(step * 1000 + i);
 }
 
-void require(bool holds, const char *what, size_t step)
-{
-    if (holds)
-        return;
-    printf("step %zu: %s\n", step, what);
-    exit(1);
-}
-#define REQUIRE(condition) require(condition, #condition, step)
+#define REQUIRE_IN_STEP(condition) require(condition, #condition, "step", step)
 
 // ---- The writer ----
 
@@ -123,21 +112,22 @@ void check_grid(adios2::Engine &engine, adios2::IO &io, const Layout &has, size_
 {
     auto grid = io.InquireVariable<double>("grid");
     size_t rows = has.rows + has.unwritten, written = has.rows * has.columns;
-    REQUIRE(grid && grid.Shape() == (Dims{rows, has.columns}));
-    REQUIRE(grid.SelectionSize() == rows * has.columns);
+    REQUIRE_IN_STEP(grid && grid.Shape() == (Dims{rows, has.columns}));
+    REQUIRE_IN_STEP(grid.SelectionSize() == rows * has.columns);
     std::vector<double> data(rows * has.columns, -1.0);
     engine.Get(grid, data.data(), adios2::Mode::Sync);
     for (size_t i = 0; i < data.size(); i++)
-        REQUIRE(data[i] == (i < written ? value(step, i) : -1.0));
+        REQUIRE_IN_STEP(data[i] == (i < written ? value(step, i) : -1.0));
     auto blocks = engine.BlocksInfo(grid, step);
-    REQUIRE(blocks.size() == has.blocks);
-    REQUIRE(blocks.front().Min == value(step, 0) && blocks.back().Max == value(step, written - 1));
+    REQUIRE_IN_STEP(blocks.size() == has.blocks);
+    REQUIRE_IN_STEP(blocks.front().Min == value(step, 0) &&
+                    blocks.back().Max == value(step, written - 1));
     // A selection must not hold for the next step.
     double column[2];
     grid.SetSelection({{1, 1}, {2, 1}});
     engine.Get(grid, column, adios2::Mode::Sync);
-    REQUIRE(column[0] == value(step, has.columns + 1) &&
-            column[1] == value(step, 2 * has.columns + 1));
+    REQUIRE_IN_STEP(column[0] == value(step, has.columns + 1) &&
+                    column[1] == value(step, 2 * has.columns + 1));
     if (step % 3 == 0)
         grid.SetBlockSelection(has.blocks - 1);
 }
@@ -149,12 +139,12 @@ void check_addresses(adios2::Engine &engine, adios2::IO &io, const Layout &has, 
         return;
     std::vector<uint64_t> found;
     engine.Get(addresses, found, adios2::Mode::Sync);
-    REQUIRE(found.size() == has.blocks);
-    REQUIRE(!io.InquireVariable<uint64_t>("onespace/address/onespace/address/grid"));
+    REQUIRE_IN_STEP(found.size() == has.blocks);
+    REQUIRE_IN_STEP(!io.InquireVariable<uint64_t>("onespace/address/onespace/address/grid"));
     for (size_t block = 0; block < has.blocks; block++) {
         double first;
         memcpy(&first, reinterpret_cast<const void *>(found[block]), sizeof(first));
-        REQUIRE(first == value(step, block * has.rows / has.blocks * has.columns));
+        REQUIRE_IN_STEP(first == value(step, block * has.rows / has.blocks * has.columns));
     }
 }
 
@@ -163,13 +153,13 @@ void check_extra(adios2::Engine &engine, adios2::IO &io, const char *name, bool 
                  size_t step)
 {
     auto extra = io.InquireVariable<T>(name);
-    REQUIRE((bool)extra == is_there);
+    REQUIRE_IN_STEP((bool)extra == is_there);
     if (!is_there)
         return;
     std::vector<T> data;
     engine.Get(extra, data, adios2::Mode::Deferred);
     engine.PerformGets();
-    REQUIRE(data.size() == 2 && data[0] == (T)step && data[1] == (T)(step + 1));
+    REQUIRE_IN_STEP(data.size() == 2 && data[0] == (T)step && data[1] == (T)(step + 1));
     extra.SetSelection({{1}, {1}});
 }
 
@@ -179,16 +169,16 @@ void check_step(adios2::Engine &engine, adios2::IO &io, size_t step)
     check_grid(engine, io, has, step);
     check_addresses(engine, io, has, step);
     auto local = io.InquireVariable<int32_t>("local");
-    REQUIRE((bool)local);
+    REQUIRE_IN_STEP((bool)local);
     std::vector<int32_t> pieces;
     local.SetBlockSelection(0);
     engine.Get(local, pieces, adios2::Mode::Sync);
-    REQUIRE(pieces == std::vector<int32_t>(has.local, (int32_t)step));
+    REQUIRE_IN_STEP(pieces == std::vector<int32_t>(has.local, (int32_t)step));
     double time = -1;
     std::string label;
     engine.Get("time", time, adios2::Mode::Sync);
     engine.Get("label", label, adios2::Mode::Sync);
-    REQUIRE(time == 0.5 * (double)step && label == std::string(step + 1, 'x'));
+    REQUIRE_IN_STEP(time == 0.5 * (double)step && label == std::string(step + 1, 'x'));
     for (const char *name : {"extra", "other"}) {
         bool is_there = has.has_extra && strcmp(name, has.extra) == 0;
         check_extra<int64_t>(engine, io, name, is_there && !has.is_extra_float, step);
@@ -210,7 +200,7 @@ void read(adios2::IO io, const char *name, float timeout, bool removes)
         if (status != adios2::StepStatus::OK)
             break;
         size_t step = engine.CurrentStep();
-        require(step == steps, "it is the next one", step);
+        REQUIRE_IN_STEP(step == steps);
         check_step(engine, io, step);
         if (removes && step % 2) {
             io.RemoveVariable("grid");
@@ -234,7 +224,7 @@ int main(int argc, char **argv)
                 return true;
         return false;
     };
-    try {
+    return run_program([&] {
         adios2::ADIOS adios("adios2.xml");
         if (what == "write")
             write(adios.DeclareIO("writer"), argv[2]);
@@ -244,9 +234,5 @@ int main(int argc, char **argv)
                  : is_given("brief") ? 0.001f
                                      : -1.0f,
                  is_given("remove"));
-    } catch (const std::exception &failure) {
-        printf("failed: %s\n", failure.what());
-        return 3;
-    }
-    return 0;
+    });
 }

@@ -4,12 +4,9 @@
 //                                              Close, which a writer leaves after its reader
 //
 // "move" is Put or Get. Prints each phase before it begins.
-#include <adios2.h>
+#include "adios2_check.hpp"
 
 #include <csignal>
-#include <cstdio>
-#include <string>
-#include <unistd.h>
 #include <vector>
 
 namespace
@@ -17,12 +14,6 @@ namespace
 
 constexpr size_t ELEMENTS = size_t(1) << 20; // enough to be lent
 std::string last_phase;
-
-void print_line(const char *line)
-{
-    printf("%s\n", line);
-    fflush(stdout);
-}
 
 void die_after(const char *phase)
 {
@@ -60,7 +51,7 @@ void read(adios2::IO io, const char *name)
     adios2::Engine engine = io.Open(name, adios2::Mode::Read);
     die_after("open");
     adios2::StepStatus status;
-    int steps = 0;
+    size_t steps = 0;
     for (;; steps++) {
         print_line("begin");
         status = engine.BeginStep();
@@ -77,8 +68,7 @@ void read(adios2::IO io, const char *name)
     print_line("close");
     die_after("close");
     engine.Close();
-    printf("%d steps, then %s\n", steps,
-           status == adios2::StepStatus::EndOfStream ? "the end" : "an error");
+    print_end(steps, status);
 }
 
 } // namespace
@@ -88,15 +78,11 @@ int main(int argc, char **argv)
     if (argc < 3)
         return 2;
     last_phase = argc > 3 ? argv[3] : "";
-    try {
+    return run_program([&] {
         adios2::ADIOS adios("adios2.xml");
         if (std::string(argv[1]) == "write")
             write(adios.DeclareIO("writer"), argv[2]);
         else
             read(adios.DeclareIO("reader"), argv[2]);
-    } catch (const std::exception &failure) {
-        printf("failed: %s\n", failure.what());
-        return 3;
-    }
-    return 0;
+    });
 }

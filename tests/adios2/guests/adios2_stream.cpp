@@ -7,36 +7,19 @@
 //   read-sst NAME                  the same without Selections and what SST loses: statistics,
 //                                  arrays of strings
 //   read-without-statistics NAME   the same; expects no statistics
-//   read-in-place NAME             through addresses, without Get of the array
 //   put-span NAME                  Put with a span
 //   write-shapes NAME | read-shapes NAME WRITERS   local arrays, local values, joined arrays
 //   read-limits NAME WRITERS       what plug-ins cannot see of the variables of write-shapes
 //   write-types NAME | read-types NAME   every type
 //   append NAME                    opens it in a mode that streams do not have
-#include <adios2.h>
+#include "adios2_check.hpp"
 
-#include <chrono>
 #include <complex>
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
-#include <numeric>
-#include <string>
-#include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace
 {
-
-void require(bool holds, const char *what, int line)
-{
-    if (holds)
-        return;
-    printf("line %d: %s\n", line, what);
-    exit(1);
-}
-#define REQUIRE(condition) require(condition, #condition, __LINE__)
 
 std::unique_ptr<adios2::ADIOS> adios;
 adios2::IO io;
@@ -46,15 +29,10 @@ bool has_statistics = true, expects_no_statistics = false, is_served_by_sst = fa
 
 constexpr size_t ROWS = 6, COLUMNS = 8; // of each rank
 
-unsigned number(const char *name, unsigned otherwise)
+unsigned setting(const char *name, unsigned otherwise)
 {
     const char *text = getenv(name);
     return text ? (unsigned)atoi(text) : otherwise;
-}
-
-void pause_ms(int ms)
-{
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
 double value(size_t step, size_t row, size_t column)
@@ -64,7 +42,7 @@ double value(size_t step, size_t row, size_t column)
 
 // ---- A global array of all ranks' boxes ----
 
-void write(const char *name, size_t steps, int pause)
+void write(const char *name, size_t steps, unsigned pause)
 {
     size_t rows = ROWS * ranks;
     auto field =
@@ -75,8 +53,8 @@ void write(const char *name, size_t steps, int pause)
     io.DefineAttribute<std::string>("units", "K");
     const std::vector<std::string> axes = {"row", "column"};
     io.DefineAttribute<std::string>("axes", axes.data(), axes.size(), "field");
-    const int32_t three[3] = {3, 1, 2};
-    io.DefineAttribute<int32_t>("order", three, 3);
+    const int32_t order[3] = {3, 1, 2};
+    io.DefineAttribute<int32_t>("order", order, 3);
     adios2::Engine engine = io.Open(name, adios2::Mode::Write);
     std::vector<double> data(ROWS * COLUMNS);
     for (size_t step = 0; step < steps; step++) {
@@ -98,8 +76,7 @@ void write(const char *name, size_t steps, int pause)
             engine.PerformPuts();
         engine.EndStep();
         std::fill(data.begin(), data.end(), -1.0); // it is the program's again
-        printf("wrote %zu\n", step);
-        fflush(stdout);
+        print_line("wrote " + std::to_string(step));
         pause_ms(pause);
     }
     engine.Close();
@@ -172,47 +149,21 @@ void check_attributes()
     REQUIRE(order == std::vector<int32_t>({3, 1, 2}));
 }
 
-void read(const char *name, int pause)
+void read(const char *name, unsigned pause)
 {
     adios2::Engine engine = io.Open(name, adios2::Mode::Read);
-    printf("open\n");
-    fflush(stdout);
+    print_line("open");
     adios2::StepStatus status;
     size_t steps = 0;
     while ((status = engine.BeginStep()) == adios2::StepStatus::OK) {
         check_step(engine, engine.CurrentStep());
         check_attributes();
-        printf("step %zu\n", engine.CurrentStep());
-        fflush(stdout);
+        print_line("step " + std::to_string(engine.CurrentStep()));
         pause_ms(pause);
         engine.EndStep();
         steps++;
     }
-    printf("%zu steps, then %s\n", steps,
-           status == adios2::StepStatus::EndOfStream ? "the end" : "an error");
-    engine.Close();
-}
-
-// ---- In place ----
-
-void read_in_place(const char *name)
-{
-    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
-    size_t step = 0;
-    for (; engine.BeginStep() == adios2::StepStatus::OK; step++) {
-        std::vector<uint64_t> addresses;
-        engine.Get(io.InquireVariable<uint64_t>("onespace/address/field"), addresses,
-                   adios2::Mode::Sync);
-        auto blocks = engine.BlocksInfo(io.InquireVariable<double>("field"), step);
-        REQUIRE(addresses.size() == blocks.size());
-        for (size_t b = 0; b < blocks.size(); b++) {
-            auto data = reinterpret_cast<const double *>(addresses[b]);
-            for (size_t i = 0; i < ROWS * COLUMNS; i++)
-                REQUIRE(data[i] == value(step, b * ROWS + i / COLUMNS, i % COLUMNS));
-        }
-        engine.EndStep();
-    }
-    printf("%zu steps in place\n", step);
+    print_end(steps, status);
     engine.Close();
 }
 
@@ -366,16 +317,16 @@ void read_types(const char *name)
 void start_adios()
 {
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-    int number_of_mine, size;
+    int number, size;
     MPI_Init(nullptr, nullptr);
-    MPI_Comm_rank(MPI_COMM_WORLD, &number_of_mine);
+    MPI_Comm_rank(MPI_COMM_WORLD, &number);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    rank = (unsigned)number_of_mine;
+    rank = (unsigned)number;
     ranks = (unsigned)size;
     adios = std::make_unique<adios2::ADIOS>("adios2.xml", MPI_COMM_WORLD);
 #else
-    rank = number("PMI_RANK", 0);
-    ranks = number("PMI_SIZE", 1);
+    rank = setting("PMI_RANK", 0);
+    ranks = setting("PMI_SIZE", 1);
     adios = std::make_unique<adios2::ADIOS>("adios2.xml");
 #endif
 }
@@ -399,12 +350,14 @@ int main(int argc, char **argv)
     }
     const std::string command = argc > 2 ? argv[1] : "";
     const char *name = argc > 2 ? argv[2] : "";
-    auto argument = [&](int i, int otherwise) { return argc > i ? atoi(argv[i]) : otherwise; };
+    auto argument = [&](int i, unsigned otherwise) {
+        return argc > i ? (unsigned)atoi(argv[i]) : otherwise;
+    };
     start_adios();
-    try {
+    int status = run_program([&] {
         io = adios->DeclareIO(command.find("read") == 0 ? "reader" : "writer");
         if (command == "write")
-            write(name, (size_t)argument(3, 5), argument(4, 0));
+            write(name, argument(3, 5), argument(4, 0));
         else if (command == "read")
             read(name, argument(3, 0));
         else if (command == "read-sst")
@@ -413,26 +366,22 @@ int main(int argc, char **argv)
             expects_no_statistics = true, has_statistics = false, read(name, 0);
         else if (command == "append")
             io.Open(name, adios2::Mode::Append);
-        else if (command == "read-in-place")
-            read_in_place(name);
         else if (command == "put-span")
             put_span(name);
         else if (command == "write-shapes")
             write_shapes(name);
         else if (command == "read-shapes")
-            read_shapes(name, (unsigned)argument(3, 1));
+            read_shapes(name, argument(3, 1));
         else if (command == "read-limits")
-            read_limits(name, (unsigned)argument(3, 1));
+            read_limits(name, argument(3, 1));
         else if (command == "write-types")
             write_types(name);
         else if (command == "read-types")
             read_types(name);
         else
             REQUIRE(!"a known command");
-    } catch (const std::exception &failure) {
-        printf("failed: %s\n", failure.what());
-        return 3;
-    }
-    end_adios();
-    return 0;
+    });
+    if (status == 0)
+        end_adios();
+    return status;
 }

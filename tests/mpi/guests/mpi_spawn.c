@@ -1,7 +1,6 @@
-/* tests/mpi/guests/mpi_spawn.c: MPI_Comm_spawn of this program, which starts as an ordinary
- * process; a message comes back. */
-#include <mpi.h>
-#include <stdio.h>
+/* mpi_spawn: MPI_Comm_spawn of this program, which starts as an ordinary process; a message comes
+ * back. */
+#include "mpi/guests/mpi_check.h"
 
 enum { CHILDREN = 2 };
 
@@ -9,7 +8,7 @@ static int parent_of_children(char *program)
 {
     MPI_Comm children;
     int value, sum = 0;
-    MPI_Comm_spawn(program, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+    MPI_Comm_spawn(program, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, world, &children,
                    MPI_ERRCODES_IGNORE);
     for (int i = 0; i < CHILDREN; i++) {
         MPI_Recv(&value, 1, MPI_INT, i, 0, children, MPI_STATUS_IGNORE);
@@ -23,9 +22,8 @@ static int parent_of_children(char *program)
 int main(int argc, char **argv)
 {
     MPI_Comm parent;
-    int rank, status = 0;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    int status = 0;
+    mpi_begin(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent == MPI_COMM_NULL)
         status = parent_of_children(argv[0]);

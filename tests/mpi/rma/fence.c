@@ -19,7 +19,8 @@
 
 enum { RANKS = 3, ROUNDS = 30, LATE_NS = 1000000, FAILING_ROUND = 20 };
 
-/* What a rank's part of the window has: not atomic, so that ThreadSanitizer sees a missing order.
+/* The contents of a rank's part of the window: not atomic, so that ThreadSanitizer sees a missing
+ * order.
  */
 static struct {
     long stored;   /* by the rank, before its fence */

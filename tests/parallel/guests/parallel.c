@@ -1,10 +1,9 @@
-/* tests/parallel/guests/parallel.c: teams of tasks.
+/* parallel: teams of tasks.
  *
- *   parallel made COUNT WHAT    the program makes the team
- *   parallel joined COUNT WHAT  it is one of the tasks that were started together
+ *   parallel made COUNT CASE    the program makes the team
+ *   parallel joined COUNT CASE  it is one of the tasks that were started together
  *
- * WHAT is a case below. Each checks what it does, says "ok" in member 0, and says what was wrong.
- */
+ * Each case checks its results, prints "ok" in member 0, and prints what was wrong. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,22 +15,26 @@
 
 enum { LENGTH = 1000, MEMBERS = 64 };
 
-typedef int play(struct onespace_parallel *team, void *argument);
+/* REGION(name): what each member of the team does in that case. */
+typedef int region(struct onespace_parallel *team, void *unused);
+#define REGION(name)                                                                               \
+    static int name(struct onespace_parallel *team, void *unused __attribute__((unused)))
 
 static int own_global = 1; /* each member's own */
 
 #define EXPECT(condition) expect((condition), #condition, __LINE__)
 static int failures;
 
-static void expect(int is_so, const char *what, int line)
+static void expect(int holds, const char *what, int line)
 {
-    if (!is_so)
-        fprintf(stderr, "line %d: not so: %s\n", line, what);
-    failures += !is_so;
+    if (!holds)
+        fprintf(stderr, "line %d: %s does not hold\n", line, what);
+    failures += !holds;
 }
 
+/* Which member has made which iteration, and how often it was made; shared by the team. */
 struct mark {
-    int *counts, *who;
+    int *counts, *members;
     int number;
 };
 
@@ -40,7 +43,7 @@ static void mark_part(long begin, long end, void *argument)
     struct mark *mark = argument;
     for (long i = begin; i < end; i++) {
         __atomic_fetch_add(&mark->counts[i + LENGTH], 1, __ATOMIC_RELAXED);
-        mark->who[i + LENGTH] = mark->number;
+        mark->members[i + LENGTH] = mark->number;
     }
 }
 
@@ -59,47 +62,48 @@ static void *shared(struct onespace_parallel *team, const char *name, size_t siz
     return address;
 }
 
-static int play_loops(struct onespace_parallel *team, void *argument)
+static struct mark mark_of(struct onespace_parallel *team)
+{
+    return (struct mark){shared(team, "counts", 2 * LENGTH * sizeof(int)),
+                         shared(team, "members", 2 * LENGTH * sizeof(int)),
+                         onespace_parallel_number(team)};
+}
+
+REGION(loops)
 {
     static const long bounds[][2] = {{0, LENGTH}, {-7, 30}, {5, 6}, {3, 3}, {4, -4}, {-LENGTH, 0}};
     static const long schedules[] = {ONESPACE_PARALLEL_STATIC,     ONESPACE_PARALLEL_DYNAMIC(1),
                                      ONESPACE_PARALLEL_DYNAMIC(7), ONESPACE_PARALLEL_CYCLIC(1),
                                      ONESPACE_PARALLEL_CYCLIC(9),  ONESPACE_PARALLEL_DYNAMIC(5000)};
-    int *counts = shared(team, "counts", 2 * LENGTH * sizeof(int));
-    int *who = shared(team, "who", 2 * LENGTH * sizeof(int));
-    struct mark mark = {counts, who, onespace_parallel_number(team)};
-    (void)argument;
+    struct mark mark = mark_of(team);
     for (unsigned b = 0; b < sizeof(bounds) / sizeof(bounds[0]); b++)
         for (unsigned s = 0; s < sizeof(schedules) / sizeof(schedules[0]); s++) {
             if (mark.number == 0)
-                memset(counts, 0, 2 * LENGTH * sizeof(int));
+                memset(mark.counts, 0, 2 * LENGTH * sizeof(int));
             EXPECT(onespace_parallel_barrier(team) == 0);
             EXPECT(onespace_parallel_for(team, bounds[b][0], bounds[b][1], schedules[s], mark_part,
                                          &mark) == 0);
-            check_counts(counts, bounds[b][0], bounds[b][1]);
+            check_counts(mark.counts, bounds[b][0], bounds[b][1]);
             EXPECT(onespace_parallel_barrier(team) == 0);
         }
     return failures != 0;
 }
 
-/* Who has which iteration of the two fixed schedules. */
-static int play_shares(struct onespace_parallel *team, void *argument)
+/* Which member has which iteration of the two fixed schedules. */
+REGION(shares)
 {
-    int *counts = shared(team, "counts", 2 * LENGTH * sizeof(int));
-    int *who = shared(team, "who", 2 * LENGTH * sizeof(int));
     int count = onespace_parallel_count(team), wrong = 0, least = LENGTH, most = 0;
-    struct mark mark = {counts, who, onespace_parallel_number(team)};
+    struct mark mark = mark_of(team);
     int shares[MEMBERS] = {0};
-    (void)argument;
     EXPECT(onespace_parallel_for(team, 0, 100, ONESPACE_PARALLEL_CYCLIC(3), mark_part, &mark) == 0);
     for (int i = 0; i < 100; i++)
-        wrong += who[i + LENGTH] != i / 3 % count;
+        wrong += mark.members[i + LENGTH] != i / 3 % count;
     EXPECT(wrong == 0);
     EXPECT(onespace_parallel_barrier(team) == 0);
     EXPECT(onespace_parallel_for(team, 0, 100, ONESPACE_PARALLEL_STATIC, mark_part, &mark) == 0);
     for (int i = 0; i < 100; i++) {
-        shares[who[i + LENGTH]]++;
-        wrong += i > 0 && who[i + LENGTH] < who[i + LENGTH - 1];
+        shares[mark.members[i + LENGTH]]++;
+        wrong += i > 0 && mark.members[i + LENGTH] < mark.members[i + LENGTH - 1];
     }
     for (int i = 0; i < count; i++) {
         least = shares[i] < least ? shares[i] : least;
@@ -121,16 +125,13 @@ static void slow_part(long begin, long end, void *argument)
         usleep(1000);
 }
 
-static int play_dynamic(struct onespace_parallel *team, void *argument)
+REGION(dynamic)
 {
-    int *counts = shared(team, "counts", 2 * LENGTH * sizeof(int));
-    int *who = shared(team, "who", 2 * LENGTH * sizeof(int));
-    struct mark mark = {counts, who, onespace_parallel_number(team)};
+    struct mark mark = mark_of(team);
     int of_slow = 0;
-    (void)argument;
     EXPECT(onespace_parallel_for(team, 0, 40, ONESPACE_PARALLEL_DYNAMIC(1), slow_part, &mark) == 0);
     for (int i = 0; i < 40; i++)
-        of_slow += who[i + LENGTH] == 0;
+        of_slow += mark.members[i + LENGTH] == 0;
     EXPECT(of_slow < 40 / onespace_parallel_count(team));
     return failures != 0;
 }
@@ -144,32 +145,38 @@ static void longest(void *into, const void *from, size_t count)
             memcpy(a[i], b[i], 8);
 }
 
-static int play_reduce(struct onespace_parallel *team, void *argument)
+static int reduce_longs(struct onespace_parallel *team, long *values, size_t count)
+{
+    return onespace_parallel_reduce(team, values, count, ONESPACE_PARALLEL_LONG,
+                                    ONESPACE_PARALLEL_SUM);
+}
+
+static int reduce_doubles(struct onespace_parallel *team, double *values, size_t count, int op)
+{
+    return onespace_parallel_reduce(team, values, count, ONESPACE_PARALLEL_DOUBLE, op);
+}
+
+REGION(reduce)
 {
     int me = onespace_parallel_number(team), n = onespace_parallel_count(team), wrong = 0;
-    static double many[LENGTH];
-    (void)argument;
+    static double numbers[LENGTH];
     for (int round = 0; round < 50; round++) {
         long values[3] = {me + round, -me, me};
-        EXPECT(onespace_parallel_reduce(team, values, 3, ONESPACE_PARALLEL_LONG,
-                                        ONESPACE_PARALLEL_SUM) == 0);
+        EXPECT(reduce_longs(team, values, 3) == 0);
         EXPECT(values[0] == n * (n - 1) / 2 + n * round && values[1] == -values[2]);
         double lowest = 0.5 + (me + round) % n, highest = lowest;
-        EXPECT(onespace_parallel_reduce(team, &lowest, 1, ONESPACE_PARALLEL_DOUBLE,
-                                        ONESPACE_PARALLEL_MIN) == 0);
-        EXPECT(onespace_parallel_reduce(team, &highest, 1, ONESPACE_PARALLEL_DOUBLE,
-                                        ONESPACE_PARALLEL_MAX) == 0);
+        EXPECT(reduce_doubles(team, &lowest, 1, ONESPACE_PARALLEL_MIN) == 0);
+        EXPECT(reduce_doubles(team, &highest, 1, ONESPACE_PARALLEL_MAX) == 0);
         EXPECT(lowest == 0.5 && highest == n - 0.5);
     }
     for (int i = 0; i < LENGTH; i++)
-        many[i] = i + 1e-3 * me;
-    EXPECT(onespace_parallel_reduce(team, many, LENGTH, ONESPACE_PARALLEL_DOUBLE,
-                                    ONESPACE_PARALLEL_SUM) == 0);
+        numbers[i] = i + 1e-3 * me;
+    EXPECT(reduce_doubles(team, numbers, LENGTH, ONESPACE_PARALLEL_SUM) == 0);
     for (int i = 0; i < LENGTH; i++) {
         double sum = i;
         for (int m = 1; m < n; m++)
             sum += i + 1e-3 * m; /* in the order of the numbers: the same bits */
-        wrong += many[i] != sum;
+        wrong += numbers[i] != sum;
     }
     EXPECT(wrong == 0);
     char word[8] = "a";
@@ -179,12 +186,11 @@ static int play_reduce(struct onespace_parallel *team, void *argument)
     return failures != 0;
 }
 
-static int play_shared(struct onespace_parallel *team, void *argument)
+REGION(shared_memory)
 {
     int me = onespace_parallel_number(team), n = onespace_parallel_count(team);
     void *none = &none;
     char name[ONESPACE_PARALLEL_NAME_MAX + 2];
-    (void)argument;
     long *sum = shared(team, "sum", 5000);
     EXPECT(sum[0] == 0 || sum[0] < n);
     __atomic_fetch_add(sum, 1, __ATOMIC_RELAXED);
@@ -214,11 +220,10 @@ static int play_shared(struct onespace_parallel *team, void *argument)
     return failures != 0;
 }
 
-static int play_globals(struct onespace_parallel *team, void *argument)
+REGION(globals)
 {
     int me = onespace_parallel_number(team);
     int **places = shared(team, "places", MEMBERS * sizeof(int *));
-    (void)argument;
     own_global += me * 10;
     places[me] = &own_global;
     EXPECT(onespace_parallel_barrier(team) == 0);
@@ -229,11 +234,10 @@ static int play_globals(struct onespace_parallel *team, void *argument)
 }
 
 /* The last member is killed while the others wait for it, or beside one that computes. */
-static int play_killed(struct onespace_parallel *team, void *argument)
+REGION(killed)
 {
     int me = onespace_parallel_number(team), last = onespace_parallel_count(team) - 1;
     long value = 1;
-    (void)argument;
     if (me == last)
         shared(team, "bytes", 4096);
     EXPECT(onespace_parallel_barrier(team) == 0);
@@ -241,8 +245,7 @@ static int play_killed(struct onespace_parallel *team, void *argument)
     EXPECT(onespace_parallel_barrier(team) == 0);
     if (me == last)
         kill(getpid(), SIGKILL);
-    EXPECT(onespace_parallel_reduce(team, &value, 1, ONESPACE_PARALLEL_LONG,
-                                    ONESPACE_PARALLEL_SUM) == -EOWNERDEAD);
+    EXPECT(reduce_longs(team, &value, 1) == -EOWNERDEAD);
     EXPECT(onespace_parallel_barrier(team) == -EOWNERDEAD);
     EXPECT(onespace_parallel_lost(team) == last);
     EXPECT(bytes[17] == 0); /* its memory stays */
@@ -252,9 +255,8 @@ static int play_killed(struct onespace_parallel *team, void *argument)
     return failures != 0;
 }
 
-static int play_stuck(struct onespace_parallel *team, void *argument)
+REGION(stuck)
 {
-    (void)argument;
     if (onespace_parallel_number(team) == 1)
         raise(SIGKILL);
     if (onespace_parallel_number(team) > 1)
@@ -263,10 +265,9 @@ static int play_stuck(struct onespace_parallel *team, void *argument)
     return failures != 0;
 }
 
-static int play_many(struct onespace_parallel *team, void *argument)
+REGION(barriers)
 {
     long *sum = shared(team, "sum", sizeof(*sum));
-    (void)argument;
     for (int i = 0; i < 2000; i++) {
         if (onespace_parallel_number(team) == i % onespace_parallel_count(team))
             *sum += 1;
@@ -276,9 +277,8 @@ static int play_many(struct onespace_parallel *team, void *argument)
     return failures != 0;
 }
 
-static int play_wait(struct onespace_parallel *team, void *argument)
+REGION(wait)
 {
-    (void)argument;
     if (onespace_parallel_number(team) == 0) {
         printf("ready\n");
         fflush(stdout);
@@ -295,74 +295,69 @@ static void touch(long begin, long end, void *argument)
     __atomic_fetch_add((long *)argument, end - begin, __ATOMIC_RELAXED);
 }
 
-/* Everything that members do together, until one of them is gone. */
-static int play_endless(struct onespace_parallel *team, void *argument)
+/* All that members do together, until one of them has died. */
+REGION(endless)
 {
-    static double many[100];
+    static double numbers[100];
     char name[ONESPACE_PARALLEL_NAME_MAX + 1];
     int result = 0;
-    (void)argument;
     printf("ready\n");
     fflush(stdout);
     for (int i = 0; result == 0; i++) {
         void *address;
-        double one = i;
+        double number = i;
         snprintf(name, sizeof(name), "instance %d", i % (ONESPACE_PARALLEL_SHARED_MAX - 1));
         result = onespace_parallel_shared(team, name, 4096, &address);
         if (result == 0)
             result =
                 onespace_parallel_for(team, 0, 50, ONESPACE_PARALLEL_DYNAMIC(3), touch, address);
         if (result == 0)
-            result = onespace_parallel_reduce(team, &one, 1, ONESPACE_PARALLEL_DOUBLE,
-                                              ONESPACE_PARALLEL_MAX);
-        EXPECT(result < 0 || one == i);
+            result = reduce_doubles(team, &number, 1, ONESPACE_PARALLEL_MAX);
+        EXPECT(result < 0 || number == i);
         if (result == 0)
-            result = onespace_parallel_reduce(team, many, 100, ONESPACE_PARALLEL_DOUBLE,
-                                              ONESPACE_PARALLEL_SUM);
+            result = reduce_doubles(team, numbers, 100, ONESPACE_PARALLEL_SUM);
     }
     printf("%s, lost %d\n", strerror(-result), onespace_parallel_lost(team));
     return failures != 0;
 }
 
-static int play_fails(struct onespace_parallel *team, void *argument)
+REGION(fails)
 {
-    (void)argument;
     return onespace_parallel_number(team) > 0 ? 10 * onespace_parallel_number(team) : 0;
 }
 
-static int play_nested(struct onespace_parallel *team, void *argument)
+REGION(nested)
 {
-    (void)argument;
     int is_first = onespace_parallel_number(team) == 0;
-    EXPECT(onespace_parallel_run(team, play_fails, NULL) == (is_first ? -EDEADLK : -EINVAL));
+    EXPECT(onespace_parallel_run(team, fails, NULL) == (is_first ? -EDEADLK : -EINVAL));
     EXPECT(onespace_parallel_fini(team) == -EDEADLK);
     return failures != 0;
 }
 
+#define CASE(name, result)                                                                         \
+    {                                                                                              \
+#name, name, result                                                                        \
+    }
 static const struct {
     const char *name;
-    play *function;
-    int result; /* of the region, where all goes as it should */
-} plays[] = {
-    {"loops", play_loops, 0},   {"shares", play_shares, 0},   {"dynamic", play_dynamic, 0},
-    {"reduce", play_reduce, 0}, {"shared", play_shared, 0},   {"globals", play_globals, 0},
-    {"killed", play_killed, 0}, {"stuck", play_stuck, 0},     {"many", play_many, 0},
-    {"wait", play_wait, 0},     {"endless", play_endless, 0}, {"fails", play_fails, 10},
-    {"nested", play_nested, 0},
-};
+    region *function;
+    int result; /* of the region, if nothing is wrong */
+} cases[] = {CASE(loops, 0),         CASE(shares, 0),  CASE(dynamic, 0), CASE(reduce, 0),
+             CASE(shared_memory, 0), CASE(globals, 0), CASE(killed, 0),  CASE(stuck, 0),
+             CASE(barriers, 0),      CASE(wait, 0),    CASE(endless, 0), CASE(fails, 10),
+             CASE(nested, 0)};
 
-/* Of member 0, alone: each call is a region. */
+/* By member 0, alone: each call is a region. */
 static void add_own(long begin, long end, void *argument)
 {
     __atomic_fetch_add((long *)argument, (end - begin) * own_global, __ATOMIC_RELAXED);
 }
 
-static int play_outside(struct onespace_parallel *team)
+static int outside(struct onespace_parallel *team)
 {
     static long sum;
     EXPECT(onespace_parallel_barrier(team) == -EDEADLK);
-    EXPECT(onespace_parallel_reduce(team, &sum, 1, ONESPACE_PARALLEL_LONG, ONESPACE_PARALLEL_SUM) ==
-           -EDEADLK);
+    EXPECT(reduce_longs(team, &sum, 1) == -EDEADLK);
     own_global = 100; /* of this task; the others' are 1 */
     for (int i = 0; i < 20; i++)
         EXPECT(onespace_parallel_for(team, 0, 4L * onespace_parallel_count(team),
@@ -371,15 +366,15 @@ static int play_outside(struct onespace_parallel *team)
     return failures != 0;
 }
 
-/* Two teams of one maker at once: what is at work in one leaves the other alone. */
-static int play_twice(struct onespace_parallel *team, int count, char **argv)
+/* Two teams of one maker at once do not disturb each other. */
+static int twice(struct onespace_parallel *team, int count, char **argv)
 {
     struct onespace_parallel *other = NULL;
     int result = onespace_parallel_init(&other, count, argv);
     EXPECT(result == 0);
     for (int i = 0; i < 3 && result == 0; i++) {
-        EXPECT(onespace_parallel_run(team, play_reduce, NULL) == 0);
-        EXPECT(onespace_parallel_run(other, play_loops, NULL) == 0);
+        EXPECT(onespace_parallel_run(team, reduce, NULL) == 0);
+        EXPECT(onespace_parallel_run(other, loops, NULL) == 0);
     }
     EXPECT(result < 0 || onespace_parallel_fini(other) == 0);
     return failures != 0;
@@ -392,13 +387,13 @@ static int run_made(int count, const char *what, char **argv)
     if (result < 0)
         return printf("init: %s\n", strerror(-result)) > 0;
     if (strcmp(what, "outside") == 0)
-        wrong = play_outside(team);
+        wrong = outside(team);
     if (strcmp(what, "twice") == 0)
-        wrong = play_twice(team, count, argv);
-    for (unsigned i = 0; i < sizeof(plays) / sizeof(plays[0]); i++)
-        if (strcmp(what, plays[i].name) == 0) {
-            int expected = onespace_parallel_count(team) > 1 ? plays[i].result : 0;
-            result = onespace_parallel_run(team, plays[i].function, NULL);
+        wrong = twice(team, count, argv);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (strcmp(what, cases[i].name) == 0) {
+            int expected = onespace_parallel_count(team) > 1 ? cases[i].result : 0;
+            result = onespace_parallel_run(team, cases[i].function, NULL);
             if (result < 0)
                 printf("run: %s\n", strerror(-result));
             wrong = result != expected && result != -EOWNERDEAD;
@@ -415,12 +410,12 @@ static int run_joined(int count, const char *what)
     int result = onespace_parallel_join(&team, count), wrong = 1;
     if (result < 0)
         return printf("join: %s\n", strerror(-result)) > 0;
-    for (unsigned i = 0; i < sizeof(plays) / sizeof(plays[0]); i++)
-        if (strcmp(what, plays[i].name) == 0)
-            wrong = plays[i].function(team, NULL);
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (strcmp(what, cases[i].name) == 0)
+            wrong = cases[i].function(team, NULL);
     if (strcmp(what, "serve") == 0 && onespace_parallel_number(team) == 0)
-        wrong = onespace_parallel_run(team, play_loops, NULL) ||
-                onespace_parallel_run(team, play_reduce, NULL) || onespace_parallel_dismiss(team);
+        wrong = onespace_parallel_run(team, loops, NULL) ||
+                onespace_parallel_run(team, reduce, NULL) || onespace_parallel_dismiss(team);
     else if (strcmp(what, "serve") == 0)
         wrong = onespace_parallel_serve(team);
     result = onespace_parallel_fini(team);

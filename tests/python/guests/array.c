@@ -1,4 +1,4 @@
-/* Reads and doubles the matrix of task argv[1], and exports one of its own for that task. */
+/* Reads and doubles the matrix of task argv[1], and exports its own matrix for that task. */
 #include <onespace/array.h>
 
 #include <stdlib.h>
@@ -25,30 +25,30 @@ static int double_matrix(int id)
 int main(int argc, char **argv)
 {
     static const char type[] = "'<f8'";
-    struct onespace_array *mine = calloc(1, sizeof(*mine) + sizeof(type));
-    if (argc < 2 || mine == NULL || onespace_init() < 0 || double_matrix(atoi(argv[1])) < 0)
+    struct onespace_array *own = calloc(1, sizeof(*own) + sizeof(type));
+    if (argc < 2 || own == NULL || onespace_init() < 0 || double_matrix(atoi(argv[1])) < 0)
         return 1;
     for (int i = 0; i < 12; i++)
         cells[i / 4][i % 4] = i;
-    *mine = (struct onespace_array){.address = (uintptr_t)cells,
-                                    .low = (uintptr_t)cells,
-                                    .bytes = sizeof(cells),
-                                    .item_size = 8,
-                                    .dimensions = 2,
-                                    .kind = 'f',
-                                    .order = '<',
-                                    .shape = {3, 4},
-                                    .strides = {32, 8}};
-    memcpy(mine->type, type, sizeof(type));
-    if (onespace_array_export("cells", mine) < 0 || onespace_array_export("cells", mine) != -EEXIST)
+    *own = (struct onespace_array){.address = (uintptr_t)cells,
+                                   .low = (uintptr_t)cells,
+                                   .bytes = sizeof(cells),
+                                   .item_size = 8,
+                                   .dimensions = 2,
+                                   .kind = 'f',
+                                   .order = '<',
+                                   .shape = {3, 4},
+                                   .strides = {32, 8}};
+    memcpy(own->type, type, sizeof(type));
+    if (onespace_array_export("cells", own) < 0 || onespace_array_export("cells", own) != -EEXIST)
         return 1;
     while (cells[2][3] != 77)
         usleep(1000);
-    if (onespace_array_unexport("cells", mine) < 0)
+    if (onespace_array_unexport("cells", own) < 0)
         return 1;
-    while (onespace_array_users(mine, NULL, 0) > 0)
+    while (onespace_array_users(own, NULL, 0) > 0)
         usleep(1000);
     printf("unused\n");
-    mine->shape[0] = 4; /* more than the memory holds */
-    return onespace_array_export("lie", mine) != -EPROTO;
+    own->shape[0] = 4; /* more than the memory holds */
+    return onespace_array_export("lie", own) != -EPROTO;
 }

@@ -168,7 +168,7 @@ void take_back()
     free(nothing);
 }
 
-// By the owner, after somebody freed it.
+// By the owner, after another task freed it.
 std::string find_block(void *block)
 {
     take_back();
@@ -191,7 +191,7 @@ std::string is_intact(void *block)
     return "intact";
 }
 
-// A child has a copy of all memory: what it frees is its own copy's business.
+// A child has a copy of all memory, and frees its own copy.
 std::string free_in_child(void *block)
 {
     pid_t child = fork();

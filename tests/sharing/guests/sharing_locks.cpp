@@ -56,12 +56,12 @@ void *make_turn()
     return new Turn;
 }
 
-template <int Mine> std::string take_turns(void *place)
+template <int Parity> std::string take_turns(void *place)
 {
     auto &turn = *static_cast<Turn *>(place);
     for (int i = 0; i < Turns; i++) {
         std::unique_lock lock(turn.mutex);
-        turn.changed.wait(lock, [&] { return turn.turns % 2 == Mine; });
+        turn.changed.wait(lock, [&] { return turn.turns % 2 == Parity; });
         turn.turns++;
         turn.changed.notify_all();
     }
@@ -126,8 +126,8 @@ long wake(void *place, int how)
     return syscall(SYS_futex, place, FUTEX_WAKE | how, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// What the notification left asleep is woken, and counted, by the kernel. Which kind of futex it
-// sleeps on depends on how libstdc++ was built.
+// The kernel wakes and counts the threads that the notification left asleep. Which kind of futex
+// they sleep on depends on how libstdc++ was built.
 std::string notify_word(void *place)
 {
     auto &word = *static_cast<std::atomic<int> *>(place);

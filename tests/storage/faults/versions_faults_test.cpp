@@ -8,7 +8,7 @@
 
 #include "faults.hpp"
 #include "directory.hpp"
-#include "versions/solo.hpp"
+#include "versions/window.hpp"
 
 namespace
 {
@@ -36,7 +36,7 @@ const std::vector<char> &state_of(uint64_t version)
     return found != made.end() ? found->second : made[version] = make_state(version);
 }
 
-void store_version(Solo &window, uint64_t version)
+void store_version(Window &window, uint64_t version)
 {
     const std::vector<char> &wanted = state_of(version);
     for (size_t at = 0; at < Size; at += 4096) {
@@ -55,7 +55,7 @@ class versions_faults : public testing::TestWithParam<bool>
         directory = std::make_unique<Directory>();
         committed = 0, result = 0, tried_again = 1, said.clear();
         for (unsigned target : {Last / 2, Last}) {
-            Solo window(Size);
+            Window window(Size);
             window.is_unsure = GetParam();
             if ((result = window.open(*directory / "data", 2)) != 0) {
                 said = window.error.text;
@@ -91,7 +91,7 @@ class versions_faults : public testing::TestWithParam<bool>
             if (fault.error == ENOSPC && tried_again != 1)
                 check_full(fault);
         }
-        Solo window(Size);
+        Window window(Size);
         ASSERT_EQ(window.open(*directory / "data", 2), 0) << window.error.text;
         uint64_t found = versions_newest(window.made);
         uint64_t least = tried_again == 0 ? committed + 1 : committed;

@@ -80,7 +80,7 @@ TEST_F(entry, of_another_user_is_refused_where_all_may_write)
 {
     std::ofstream(path("data")).flush();
     NEED_ROOT(give_to_other(path("data")));
-    EXPECT_EQ(open_window(path("data")), 0) << error.text; // nobody else can have put it there
+    EXPECT_EQ(open_window(path("data")), 0) << error.text; // no other user can have put it there
     for (mode_t mode : {01777, 0777, 01770}) {
         open_to_all(mode);
         EXPECT_EQ(open_window(path("data")), -EPERM) << error.text;

@@ -26,7 +26,7 @@ namespace
 
 constexpr unsigned max_ranks = 16, page_size = 4096, page_words = page_size / 8, cycle = 32;
 
-// What all ranks and their parent share.
+// Memory that all ranks and their parent share.
 struct Shared {
     // A barrier: every rank adds to `arrived`; the last one resets it and opens the barrier by a
     // new generation (release), which the others wait for (acquire): writes before it are seen
@@ -71,12 +71,12 @@ int broadcast(void *, void *data, size_t size)
     return 0;
 }
 
-int least(void *, int64_t mine, int64_t *result)
+int least(void *, int64_t value, int64_t *result)
 {
-    *result = mine;
+    *result = value;
     if (job->without == Without::agreement && is_committing)
         return 0;
-    shared->value[rank] = mine;
+    shared->value[rank] = value;
     barrier();
     for (uint32_t i = 0; i < job->ranks; i++)
         *result = shared->value[i] < *result ? shared->value[i] : *result;
@@ -265,7 +265,7 @@ Part map_part(std::string &path)
     return part;
 }
 
-void tell_control(uint64_t version)
+void mark_commit(uint64_t version)
 {
     if (rank != 0 || job->control.empty())
         return;
@@ -293,24 +293,24 @@ int commit(versions *made, Part &part, storage_error *error)
     is_committing = false;
     if (result == 0) {
         shared->committed[rank] = versions_newest(made);
-        tell_control(version);
+        mark_commit(version);
     }
     return result;
 }
 
 int work(Part &part, const std::string &path, storage_error *error)
 {
-    versions_part mine = {path.c_str(),
-                          reinterpret_cast<char *>(part.base),
-                          size_t(part.bytes),
-                          !job->is_separate,
-                          part.first * page_size,
-                          changes,
-                          &part,
-                          nullptr};
+    versions_part whole = {path.c_str(),
+                           reinterpret_cast<char *>(part.base),
+                           size_t(part.bytes),
+                           !job->is_separate,
+                           part.first * page_size,
+                           changes,
+                           &part,
+                           nullptr};
     versions_group group = {nullptr, rank, job->ranks, broadcast, least};
     versions *made = nullptr;
-    int result = versions_open(&mine, &group, job->keep, &io, &made, error);
+    int result = versions_open(&whole, &group, job->keep, &io, &made, error);
     if (result != 0)
         return result;
     shared->restored[rank] = versions_newest(made);
@@ -367,8 +367,7 @@ void wait_for(std::vector<pid_t> &ranks, Outcome &outcome)
         looks++;
         if (pid > 0) {
             left--;
-            for (pid_t &one : ranks)
-                one = one == pid ? 0 : one;
+            std::replace(ranks.begin(), ranks.end(), pid, 0);
             if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
                 outcome.is_killed = true;
                 // The others run on for a moment, as with a launcher.

@@ -26,7 +26,7 @@ struct Job {
     int dying_rank = -1;
     unsigned dies_at_step = 0;
     unsigned killed_after_us = 0;
-    std::string control;  // of tests/power/blockdisk: told of each commit
+    std::string control;  // of tests/power/blockdisk: gets a mark for each commit
     unsigned tail = 0;    // bytes by which the window ends before a page does
     bool retries = false; // a failed commit is retried once
     int full_rank = -1;   // for the marks of its commits there is no room

@@ -13,7 +13,7 @@
 
 #include "crew.hpp"
 #include "directory.hpp"
-#include "solo.hpp"
+#include "window.hpp"
 
 namespace fs = std::filesystem;
 
@@ -31,18 +31,18 @@ ssize_t count_write(int fd, const void *data, size_t size, off_t at)
     return put;
 }
 
-struct Counted : Solo {
-    using Solo::Solo;
+struct Counted : Window {
+    using Window::Window;
     int open(const std::string &path)
     {
         static const versions_io io = {count_write, versions_io_system.flush,
                                        versions_io_system.flush_directory,
                                        versions_io_system.random};
-        return Solo::open(path, 1, &io);
+        return Window::open(path, 1, &io);
     }
 };
 
-// Of a window of 16 MiB.
+// The window has 16 MiB.
 void commit_writes_one_page(Counted &window)
 {
     written = 0;
@@ -81,13 +81,13 @@ void flip_byte(const std::string &path, off_t at)
 
 // ---- Format ----
 
-TEST(versions, sum_is_crc32c)
+TEST(versions_format, sum_is_crc32c)
 {
     EXPECT_EQ(versions_crc("123456789", 9), 0xe3069283u); // the check value of the polynomial
     EXPECT_EQ(versions_crc_plain("123456789", 9), 0xe3069283u);
 }
 
-TEST(versions, sum_with_and_without_the_instruction_agree)
+TEST(versions_format, sum_with_and_without_the_instruction_agree)
 {
     std::mt19937 random(1);
     std::vector<unsigned char> data(5000);
@@ -98,7 +98,7 @@ TEST(versions, sum_with_and_without_the_instruction_agree)
                   versions_crc_plain(data.data() + size % 5, size));
 }
 
-version_record some_record()
+version_record sample_record()
 {
     version_record record = {};
     memset(record.job, 3, sizeof(record.job));
@@ -109,18 +109,18 @@ version_record some_record()
     return record;
 }
 
-TEST(versions, record_is_read_as_it_was_written)
+TEST(versions_format, record_is_read_as_it_was_written)
 {
-    version_record record = some_record(), read = {};
+    version_record record = sample_record(), read = {};
     unsigned char bytes[VERSIONS_HEADER];
     version_record_write(&record, bytes);
     ASSERT_EQ(version_record_read(&read, bytes), 0);
     EXPECT_EQ(memcmp(&record, &read, sizeof(record)), 0);
 }
 
-TEST(versions, record_has_the_documented_bytes)
+TEST(versions_format, record_has_the_documented_bytes)
 {
-    version_record record = some_record();
+    version_record record = sample_record();
     unsigned char bytes[VERSIONS_HEADER];
     version_record_write(&record, bytes);
     EXPECT_EQ(memcmp(bytes, "ONESPVER\1\0\0\0\0\0\1\0", 16), 0);
@@ -130,9 +130,9 @@ TEST(versions, record_has_the_documented_bytes)
     EXPECT_EQ(bytes[66], 0x10); // offset 1 MiB
 }
 
-TEST(versions, damaged_record_is_none)
+TEST(versions_format, damaged_record_is_refused)
 {
-    version_record record = some_record(), read;
+    version_record record = sample_record(), read;
     unsigned char bytes[VERSIONS_HEADER];
     version_record_write(&record, bytes);
     for (int i = 0; i < VERSIONS_HEADER; i++) {
@@ -142,9 +142,9 @@ TEST(versions, damaged_record_is_none)
     }
 }
 
-TEST(versions, mark_fits_its_own_record_only)
+TEST(versions_format, mark_fits_its_own_record_only)
 {
-    version_record record = some_record(), other = record;
+    version_record record = sample_record(), other = record;
     unsigned char mark[VERSIONS_HEADER];
     version_mark_write(&record, mark);
     EXPECT_TRUE(version_mark_fits(&record, mark));
@@ -152,14 +152,60 @@ TEST(versions, mark_fits_its_own_record_only)
     EXPECT_FALSE(version_mark_fits(&other, mark));
 }
 
+class versions : public testing::Test
+{
+  protected:
+    versions()
+    {
+        job.path = path;
+    }
+    void make_versions(size_t size, int commits)
+    {
+        Window window(size);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        window.commit_times(commits);
+    }
+    // Opening the newest version fails: it does not fit, or is damaged.
+    void expect_refusal(Window &window, std::initializer_list<const char *> words)
+    {
+        EXPECT_EQ(window.open(path), -EUCLEAN);
+        for (const char *word : words)
+            EXPECT_NE(strstr(window.error.text, word), nullptr) << window.error.text;
+    }
+    // A job of processes, whose ranks agree and find no torn version.
+    Outcome run()
+    {
+        Outcome outcome = run_job(job);
+        EXPECT_FALSE(outcome.has_hung);
+        EXPECT_EQ(outcome.torn, "");
+        EXPECT_FALSE(outcome.errors_differ);
+        return outcome;
+    }
+    size_t slots() const
+    {
+        size_t count = 0;
+        for (auto &entry : fs::directory_iterator(path + ".versions"))
+            count += entry.path().filename() != "lock";
+        return count;
+    }
+    void remove_all()
+    {
+        fs::remove(path);
+        fs::remove_all(path + ".versions");
+    }
+
+    Directory directory;
+    std::string path = directory / "data";
+    Job job;
+};
+
 // ---- One rank ----
 
-TEST(versions, reopened_window_has_the_newest)
+TEST_F(versions, reopened_window_has_the_newest)
 {
-    Directory directory;
     {
-        Solo window(100000);
-        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+        Window window(100000);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
         EXPECT_EQ(versions_newest(window.made), 0u);
         window.store(10, "first");
         ASSERT_EQ(window.commit(), 0) << window.error.text;
@@ -167,155 +213,120 @@ TEST(versions, reopened_window_has_the_newest)
         ASSERT_EQ(window.commit(), 0) << window.error.text;
         window.store(50000, "never committed");
     }
-    Solo window(100000);
-    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    Window window(100000);
+    ASSERT_EQ(window.open(path), 0) << window.error.text;
     EXPECT_EQ(versions_newest(window.made), 2u);
     EXPECT_STREQ(window.bytes.data() + 10, "first");
     EXPECT_STREQ(window.bytes.data() + 99990, "second");
     EXPECT_EQ(window.bytes[50000], 0);
 }
 
-TEST(versions, empty_part_has_versions_too)
+TEST_F(versions, empty_part_has_versions_too)
 {
-    Directory directory;
-    Solo window(0);
-    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    Window window(0);
+    ASSERT_EQ(window.open(path), 0) << window.error.text;
     ASSERT_EQ(window.commit(), 0) << window.error.text;
     EXPECT_EQ(versions_newest(window.made), 1u);
 }
 
-TEST(versions, commit_writes_what_changed)
+TEST_F(versions, commit_writes_what_changed)
 {
-    Directory directory;
     Counted window(16 << 20);
-    ASSERT_EQ(window.open(directory / "data"), 0);
-    for (int i = 0; i < 3; i++)
-        ASSERT_EQ(window.commit(), 0);
+    ASSERT_EQ(window.open(path), 0);
+    window.commit_times(3);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
-TEST(versions, commit_writes_what_differs_when_changes_are_not_known)
+TEST_F(versions, commit_writes_what_differs_when_changes_are_not_known)
 {
-    Directory directory;
     Counted window(16 << 20);
     window.is_unsure = true;
-    ASSERT_EQ(window.open(directory / "data"), 0);
-    for (int i = 0; i < 3; i++)
-        ASSERT_EQ(window.commit(), 0);
+    ASSERT_EQ(window.open(path), 0);
+    window.commit_times(3);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
     versions_close(window.made);
     window.made = nullptr;
     Counted again(16 << 20);
-    ASSERT_EQ(again.open(directory / "data"), 0);
+    ASSERT_EQ(again.open(path), 0);
     EXPECT_STREQ(again.bytes.data() + (5 << 20), "one page");
 }
 
-TEST(versions, first_commit_after_opening_writes_what_differs)
+TEST_F(versions, first_commit_after_opening_writes_what_differs)
 {
-    Directory directory;
-    {
-        Counted window(16 << 20);
-        ASSERT_EQ(window.open(directory / "data"), 0);
-        for (int i = 0; i < 2; i++)
-            ASSERT_EQ(window.commit(), 0);
-    }
+    make_versions(16 << 20, 2);
     Counted window(16 << 20);
-    ASSERT_EQ(window.open(directory / "data"), 0);
+    ASSERT_EQ(window.open(path), 0);
     ASSERT_NO_FATAL_FAILURE(commit_writes_one_page(window));
 }
 
-TEST(versions, commit_tells_how_far_it_is)
+TEST_F(versions, commit_reports_its_progress)
 {
-    Directory directory;
     constexpr uint64_t mib = 1 << 20;
-    Solo window(40 * mib);
-    ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+    Window window(40 * mib);
+    ASSERT_EQ(window.open(path), 0) << window.error.text;
     ASSERT_EQ(window.commit(), 0);
-    using told = std::vector<std::pair<uint64_t, uint64_t>>;
+    using reports = std::vector<std::pair<uint64_t, uint64_t>>;
     EXPECT_EQ(
-        window.told,
-        (told{{0, 40 * mib}, {16 * mib, 40 * mib}, {32 * mib, 40 * mib}, {40 * mib, 40 * mib}}));
+        window.reports,
+        (reports{{0, 40 * mib}, {16 * mib, 40 * mib}, {32 * mib, 40 * mib}, {40 * mib, 40 * mib}}));
     for (int i = 0; i < 2; i++) { // the other slot lacks everything, then both lack what is stored
-        window.told.clear();
+        window.reports.clear();
         window.store(20 * mib, "new");
         ASSERT_EQ(window.commit(), 0);
     }
-    EXPECT_EQ(window.told.front().first, 0u);
-    EXPECT_EQ(window.told.back(), (std::pair<uint64_t, uint64_t>{4096, 4096}));
+    EXPECT_EQ(window.reports.front().first, 0u);
+    EXPECT_EQ(window.reports.back(), (std::pair<uint64_t, uint64_t>{4096, 4096}));
 }
 
-TEST(versions, kept_ones_are_there)
+TEST_F(versions, as_many_as_asked_for_are_kept)
 {
-    Directory directory;
-    Solo window(10000);
+    Window window(10000);
     ASSERT_EQ(window.open(directory / "data", 3), 0);
     for (int i = 0; i < 9; i++) {
         window.store(5, std::to_string(i));
         ASSERT_EQ(window.commit(), 0);
     }
-    int complete = 0;
-    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
-        complete += entry.path().filename().string().find("rank-0.slot-") == 0;
-    EXPECT_EQ(complete, 4);
+    EXPECT_EQ(slots(), 4u);
 }
 
-TEST(versions, second_opening_at_a_time_is_refused)
+TEST_F(versions, second_opening_at_a_time_is_refused)
 {
-    Directory directory;
-    Solo first(10000), second(10000);
-    ASSERT_EQ(first.open(directory / "data"), 0);
-    EXPECT_EQ(second.open(directory / "data"), -EBUSY);
+    Window first(10000), second(10000);
+    ASSERT_EQ(first.open(path), 0);
+    EXPECT_EQ(second.open(path), -EBUSY);
     EXPECT_NE(strstr(second.error.text, "another window or job"), nullptr) << second.error.text;
 }
 
-TEST(versions, damaged_data_is_refused_by_name)
+TEST_F(versions, damaged_data_is_refused_by_name)
 {
-    Directory directory;
-    {
-        Solo window(200000);
-        ASSERT_EQ(window.open(directory / "data"), 0);
-        ASSERT_EQ(window.commit(), 0);
-    }
-    std::string slot = newest_slot(directory / "data");
+    make_versions(200000, 1);
+    std::string slot = newest_slot(path);
     flip_byte(slot, off_t(version_data_at(200000)) + 150000);
-    Solo window(200000);
-    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
-    EXPECT_NE(strstr(window.error.text, "rank-0.slot-"), nullptr) << window.error.text;
-    EXPECT_NE(strstr(window.error.text, "--repair"), nullptr) << window.error.text;
+    Window window(200000);
+    expect_refusal(window, {"rank-0.slot-", "--repair"});
 }
 
-TEST(versions, other_size_is_refused)
+TEST_F(versions, other_size_is_refused)
 {
-    Directory directory;
-    {
-        Solo window(200000);
-        ASSERT_EQ(window.open(directory / "data"), 0);
-        ASSERT_EQ(window.commit(), 0);
-    }
-    Solo window(300000);
-    EXPECT_EQ(window.open(directory / "data"), -EUCLEAN);
-    EXPECT_NE(strstr(window.error.text, "200000 bytes"), nullptr) << window.error.text;
+    make_versions(200000, 1);
+    Window window(300000);
+    expect_refusal(window, {"200000 bytes"});
 }
 
 // An older version would fit the larger window. The newest one is what the job left.
-TEST(versions, window_larger_than_the_newest_version_is_refused_and_changes_nothing)
+TEST_F(versions, window_larger_than_the_newest_version_is_refused_and_changes_nothing)
 {
-    Directory directory;
-    std::string path = directory / "data";
     for (size_t size : {200000, 100000}) {
-        Solo window(size);
+        Window window(size);
         ASSERT_EQ(window.open(path), 0) << window.error.text;
         window.store(7, "of " + std::to_string(size));
         ASSERT_EQ(window.commit(), 0) << window.error.text;
     }
-    Solo larger(200000);
+    Window larger(200000);
     larger.store(7, "data file");
-    ASSERT_EQ(larger.open(path), -EUCLEAN);
-    EXPECT_NE(strstr(larger.error.text, (path + ".versions").c_str()), nullptr);
-    EXPECT_NE(strstr(larger.error.text, "version, 2, has 100000 bytes"), nullptr)
-        << larger.error.text;
+    expect_refusal(larger, {(path + ".versions").c_str(), "version, 2, has 100000 bytes"});
     EXPECT_STREQ(larger.bytes.data() + 7, "data file");
-    Solo again(100000);
+    Window again(100000);
     ASSERT_EQ(again.open(path), 0) << again.error.text;
     EXPECT_EQ(versions_newest(again.made), 2u);
     EXPECT_STREQ(again.bytes.data() + 7, "of 100000");
@@ -334,37 +345,37 @@ void forge_slot(const std::string &path, uint64_t version)
     std::ofstream(path).write(reinterpret_cast<char *>(bytes.data()), long(bytes.size()));
 }
 
-TEST(versions, committed_one_is_found_again_whatever_number_came_before)
+TEST_F(versions, committed_version_is_found_again_whatever_number_came_before)
 {
     for (uint64_t forged : {UINT64_MAX, uint64_t(INT64_MAX), VERSIONS_NUMBER_MAX + 1,
                             VERSIONS_NUMBER_MAX, VERSIONS_NUMBER_MAX - 1}) {
-        Directory directory;
         uint64_t made = 0;
-        fs::create_directory(directory / "data.versions");
-        forge_slot(directory / "data.versions/rank-0.slot-0", forged);
+        remove_all();
+        fs::create_directory(path + ".versions");
+        forge_slot(path + ".versions/rank-0.slot-0", forged);
         {
-            Solo window(0);
-            ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+            Window window(0);
+            ASSERT_EQ(window.open(path), 0) << window.error.text;
             EXPECT_EQ(versions_newest(window.made), forged > VERSIONS_NUMBER_MAX ? 0 : forged);
             int result = window.commit();
             EXPECT_EQ(result, forged == VERSIONS_NUMBER_MAX ? -EOVERFLOW : 0) << window.error.text;
             made = versions_newest(window.made);
         }
-        Solo window(0);
-        ASSERT_EQ(window.open(directory / "data"), 0) << window.error.text;
+        Window window(0);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
         EXPECT_EQ(versions_newest(window.made), made) << forged;
     }
 }
 
-// Whatever the headers contain: either the right bytes or an error, and no crash.
-TEST(versions, damaged_headers_are_never_taken_for_data)
+// Opening either restores the right bytes or is an error, and never a crash.
+TEST_F(versions, damaged_headers_are_never_taken_for_data)
 {
     std::mt19937 random(7);
     for (int round = 0; round < 100; round++) {
-        Directory directory;
+        remove_all();
         {
-            Solo window(70000);
-            ASSERT_EQ(window.open(directory / "data"), 0);
+            Window window(70000);
+            ASSERT_EQ(window.open(path), 0);
             for (int i = 1; i <= 3; i++) {
                 window.store(0, std::string(1, char(i)) + std::string(60000, char(i)));
                 ASSERT_EQ(window.commit(), 0);
@@ -372,11 +383,11 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
         }
         for (int i = 0; i < 3; i++) {
             int slot = int(random() % 2);
-            flip_byte((directory / "data.versions/rank-0.slot-") + std::to_string(slot),
+            flip_byte(path + ".versions/rank-0.slot-" + std::to_string(slot),
                       off_t(random() % 2 ? random() % 512 : 4096 + random() % 512));
         }
-        Solo window(70000);
-        int result = window.open(directory / "data");
+        Window window(70000);
+        int result = window.open(path);
         if (result == 0 && versions_newest(window.made)) {
             char version = char(versions_newest(window.made));
             EXPECT_EQ(window.bytes[0], version);
@@ -389,142 +400,115 @@ TEST(versions, damaged_headers_are_never_taken_for_data)
 
 constexpr uid_t Other = 65534;
 
-// A window whose directory all users may write to, as /tmp; one version was committed.
-struct Shared {
-    Directory directory;
-    std::string path = directory / "data", versions = path + ".versions";
-    std::string slot = versions + "/rank-0.slot-0", victim = directory / "victim";
-
-    Shared()
+// The window's directory is one that all users may write to, as /tmp; one version was committed.
+class versions_where_all_may_write : public versions
+{
+  protected:
+    void SetUp() override
     {
         std::ofstream(victim) << "private";
         chmod((directory / "").c_str(), 01777);
+        make_shared_versions();
+    }
+    void make_shared_versions()
+    {
+        remove_all();
         umask(0);
         std::ofstream(path).flush(); // with 0666, so that its versions are open to all, too
         umask(022);
-        commit();
+        make_versions(10000, 1);
     }
-    void commit()
+    // Opening the window fails with that message and leaves the victim alone.
+    void expect_refusal(const std::string &message)
     {
-        Solo window(10000);
-        ASSERT_EQ(window.open(path), 0) << window.error.text;
-        ASSERT_EQ(window.commit(), 0) << window.error.text;
-    }
-    // What opening the window says, which must fail and leave the victim alone.
-    std::string refusal()
-    {
-        Solo window(10000);
+        Window window(10000);
         int result = window.open(path);
         EXPECT_TRUE(result == -EPERM || result == -EINVAL) << result;
+        EXPECT_NE(strstr(window.error.text, message.c_str()), nullptr) << window.error.text;
         std::string content;
         std::getline(std::ifstream(victim), content);
         EXPECT_EQ(content, "private");
-        return window.error.text;
+        EXPECT_FALSE(fs::exists(missing));
     }
+
+    std::string files = path + ".versions", slot = files + "/rank-0.slot-0", lock = files + "/lock";
+    std::string victim = directory / "victim", missing = directory / "missing";
 };
 
-TEST(versions, are_as_accessible_as_the_data)
+TEST_F(versions_where_all_may_write, are_as_accessible_as_the_data)
 {
-    Shared window;
     struct stat status;
     for (mode_t mode : {0666, 0640, 0600}) {
-        fs::remove_all(window.versions);
-        ASSERT_EQ(chmod(window.path.c_str(), mode), 0);
-        window.commit();
-        ASSERT_EQ(stat(window.slot.c_str(), &status), 0);
+        fs::remove_all(files);
+        ASSERT_EQ(chmod(path.c_str(), mode), 0);
+        make_versions(10000, 1);
+        ASSERT_EQ(stat(slot.c_str(), &status), 0);
         EXPECT_EQ(status.st_mode & 07777, mode);
-        ASSERT_EQ(stat(window.versions.c_str(), &status), 0);
+        ASSERT_EQ(stat(files.c_str(), &status), 0);
         EXPECT_EQ(status.st_mode & 07777, 0700 | mode | (mode & 0444) >> 2);
     }
 }
 
-TEST(versions, slot_that_is_a_link_is_refused)
+TEST_F(versions_where_all_may_write, links_are_not_followed)
 {
-    for (bool is_dangling : {false, true}) {
-        Shared window;
-        std::string target = is_dangling ? window.directory / "none" : window.victim;
-        fs::remove(window.slot);
-        fs::create_symlink(target, window.slot);
-        EXPECT_NE(window.refusal().find("rank-0.slot-0: this is a symbolic link"),
-                  std::string::npos);
-        EXPECT_FALSE(fs::exists(window.directory / "none"));
-    }
+    for (const std::string &file : {slot, lock})
+        for (const std::string &target : {victim, missing}) {
+            fs::remove(file);
+            fs::create_symlink(target, file);
+            expect_refusal(fs::path(file).filename().string() + ": this is a symbolic link");
+            make_shared_versions();
+        }
 }
 
-TEST(versions, lock_that_is_a_link_is_refused)
+TEST_F(versions_where_all_may_write, slot_with_a_second_name_is_refused)
 {
-    Shared window;
-    fs::remove(window.versions + "/lock");
-    fs::create_symlink(window.directory / "none", window.versions + "/lock");
-    EXPECT_NE(window.refusal().find("/lock: this is a symbolic link"), std::string::npos);
-    EXPECT_FALSE(fs::exists(window.directory / "none"));
-}
-
-TEST(versions, slot_with_a_second_name_is_refused_where_all_may_write)
-{
-    Shared window;
-    fs::remove(window.slot);
-    fs::create_hard_link(window.victim, window.slot);
-    EXPECT_NE(window.refusal().find("has another name"), std::string::npos);
+    fs::remove(slot);
+    fs::create_hard_link(victim, slot);
+    expect_refusal("has another name");
 }
 
 // Opening it for reading would wait for a writer.
-TEST(versions, slot_that_is_a_fifo_is_refused_at_once)
+TEST_F(versions_where_all_may_write, slot_that_is_a_fifo_is_refused_at_once)
 {
-    Shared window;
-    fs::remove(window.slot);
-    ASSERT_EQ(mkfifo(window.slot.c_str(), 0600), 0);
-    EXPECT_NE(window.refusal().find("rank-0.slot-0: this is neither a regular file"),
-              std::string::npos);
+    fs::remove(slot);
+    ASSERT_EQ(mkfifo(slot.c_str(), 0600), 0);
+    expect_refusal("rank-0.slot-0: this is neither a regular file");
 }
 
-TEST(versions, directory_of_another_user_is_refused_where_all_may_write)
+TEST_F(versions_where_all_may_write, directory_of_another_user_is_refused)
 {
     for (bool is_link : {false, true}) {
-        Shared window;
-        std::string own = window.directory / "own";
-        fs::rename(window.versions, own);
+        std::string own = directory / "own";
+        fs::rename(files, own);
         if (is_link)
-            fs::create_symlink(own, window.versions);
+            fs::create_symlink(own, files);
         else
-            fs::create_directory(window.versions);
-        if (lchown(window.versions.c_str(), Other, Other) != 0)
+            fs::create_directory(files);
+        if (lchown(files.c_str(), Other, Other) != 0)
             GTEST_SKIP() << "needs root: gives files to another user";
-        std::string text = window.refusal();
-        EXPECT_NE(text.find("data.versions: "), std::string::npos) << text;
-        EXPECT_NE(text.find(is_link ? "symbolic link of another user" : "belongs to one of them"),
-                  std::string::npos)
-            << text;
+        expect_refusal(is_link ? "symbolic link of another user" : "belongs to one of them");
+        expect_refusal("data.versions: ");
+        fs::remove_all(own);
+        make_shared_versions();
     }
 }
 
-TEST(versions, directory_that_cannot_be_made_is_named)
+TEST_F(versions, directory_that_cannot_be_made_is_named)
 {
-    Solo window(1000);
+    Window window(1000);
     EXPECT_EQ(window.open("/proc/self/data"), -ENOENT);
     EXPECT_NE(strstr(window.error.text, "/proc/self/data.versions"), nullptr) << window.error.text;
 }
 
 // ---- Several ranks ----
 
-Outcome run(const Job &job)
+TEST_F(versions, shared_file_restarts_with_other_ranks)
 {
-    Outcome outcome = run_job(job);
-    EXPECT_FALSE(outcome.has_hung);
-    EXPECT_EQ(outcome.torn, "");
-    EXPECT_FALSE(outcome.errors_differ);
-    return outcome;
-}
-
-TEST(versions, shared_file_restarts_with_other_ranks)
-{
-    Directory directory;
-    Job job;
-    job.path = directory / "data", job.pages = 100, job.tail = 1000;
+    job.pages = 100, job.tail = 1000;
     uint64_t expected = 0;
     for (uint32_t ranks : {4, 2, 3, 1, 5, 4}) {
         job.ranks = ranks;
-        Outcome outcome = run(job);
+        Outcome outcome = run();
         EXPECT_EQ(outcome.error, 0) << outcome.text;
         EXPECT_EQ(outcome.restored, expected) << ranks << " ranks";
         expected = outcome.committed;
@@ -532,70 +516,57 @@ TEST(versions, shared_file_restarts_with_other_ranks)
     EXPECT_EQ(expected, 18u);
 }
 
-TEST(versions, leftovers_of_other_ranks_go)
+TEST_F(versions, leftovers_of_other_ranks_go)
 {
-    Directory directory;
-    Job job;
-    job.path = directory / "data", job.ranks = 5;
-    EXPECT_EQ(run(job).error, 0);
+    job.ranks = 5;
+    EXPECT_EQ(run().error, 0);
     job.ranks = 2;
-    EXPECT_EQ(run(job).error, 0);
-    int files = 0;
-    for (auto &entry : fs::directory_iterator(directory / "data.versions"))
-        files += entry.path().filename() != "lock";
-    EXPECT_EQ(files, 4); // two ranks, two slots each
+    EXPECT_EQ(run().error, 0);
+    EXPECT_EQ(slots(), 4u); // two ranks, two slots each
 }
 
-TEST(versions, file_per_rank_restarts_with_as_many)
+TEST_F(versions, file_per_rank_restarts_with_as_many)
 {
-    Directory directory;
-    Job job;
-    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
-    EXPECT_EQ(run(job).error, 0);
-    Outcome outcome = run(job);
+    job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run().error, 0);
+    Outcome outcome = run();
     EXPECT_EQ(outcome.restored, 3u);
     EXPECT_EQ(outcome.committed, 6u);
 }
 
-TEST(versions, file_per_rank_refuses_other_ranks)
+TEST_F(versions, file_per_rank_refuses_other_ranks)
 {
-    Directory directory;
-    Job job;
-    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
-    EXPECT_EQ(run(job).error, 0);
+    job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run().error, 0);
     job.ranks = 2;
-    Outcome outcome = run(job);
+    Outcome outcome = run();
     EXPECT_EQ(outcome.error, -EUCLEAN);
     EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
     EXPECT_NE(outcome.text.find("of rank 0 of 3"), std::string::npos) << outcome.text;
 }
 
 // One rank's part has grown: all ranks fail, and their versions stay.
-TEST(versions, larger_window_of_several_ranks_is_refused_on_all)
+TEST_F(versions, larger_window_of_several_ranks_is_refused_on_all)
 {
     for (bool is_separate : {false, true}) {
-        Directory directory;
-        Job job;
-        job.path = directory / "data", job.ranks = 3, job.is_separate = is_separate;
+        job.ranks = 3, job.is_separate = is_separate;
         job.pages = 60;
-        EXPECT_EQ(run(job).committed, 3u);
+        EXPECT_EQ(run().committed, 3u);
         job.pages = is_separate ? 61 : 62;
-        Outcome outcome = run(job);
+        Outcome outcome = run();
         EXPECT_EQ(outcome.error, -EUCLEAN);
         EXPECT_NE(outcome.text.find("the newest version, 3,"), std::string::npos) << outcome.text;
         job.pages = 60;
-        EXPECT_EQ(run(job).restored, 3u);
+        EXPECT_EQ(run().restored, 3u);
     }
 }
 
-TEST(versions, lost_part_is_refused)
+TEST_F(versions, lost_part_is_refused)
 {
-    Directory directory;
-    Job job;
-    job.path = directory / "data", job.ranks = 3, job.is_separate = true;
-    EXPECT_EQ(run(job).error, 0);
+    job.ranks = 3, job.is_separate = true;
+    EXPECT_EQ(run().error, 0);
     fs::remove_all(directory / "data.1.versions");
-    EXPECT_EQ(run(job).error, -EUCLEAN);
+    EXPECT_EQ(run().error, -EUCLEAN);
     EXPECT_TRUE(fs::exists(newest_slot(directory / "data.0"))); // and nothing was given up
 }
 
@@ -603,29 +574,28 @@ TEST(versions, lost_part_is_refused)
 Outcome mix_histories(const Directory &directory, Without without)
 {
     auto copy = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-    std::string zero = directory / "data.0.versions", one = directory / "data.1.versions";
+    std::string first = directory / "data.0.versions", second = directory / "data.1.versions";
     Job job;
     job.path = directory / "data", job.is_separate = true, job.commits = 1, job.without = without;
     EXPECT_EQ(run_job(job).committed, 1u);
-    fs::copy(zero, directory / "backup.0", copy);
-    fs::copy(one, directory / "backup.1", copy);
+    fs::copy(first, directory / "backup.0", copy);
+    fs::copy(second, directory / "backup.1", copy);
     job.seed = 2;
     EXPECT_EQ(run_job(job).committed, 2u);
-    fs::copy(one, directory / "later.1", copy);
-    fs::copy(directory / "backup.0", zero, copy);
-    fs::copy(directory / "backup.1", one, copy);
-    fs::remove(zero + "/rank-0.slot-1");
-    fs::remove(one + "/rank-1.slot-1");
+    fs::copy(second, directory / "later.1", copy);
+    fs::copy(directory / "backup.0", first, copy);
+    fs::copy(directory / "backup.1", second, copy);
+    fs::remove(first + "/rank-0.slot-1");
+    fs::remove(second + "/rank-1.slot-1");
     job.seed = 3;
     EXPECT_EQ(run_job(job).committed, 2u);
-    fs::copy(directory / "later.1", one, copy);
+    fs::copy(directory / "later.1", second, copy);
     job.commits = 0;
     return run_job(job);
 }
 
-TEST(versions, two_histories_are_not_mixed)
+TEST_F(versions, two_histories_are_not_mixed)
 {
-    Directory directory;
     Outcome outcome = mix_histories(directory, Without::nothing);
     EXPECT_EQ(outcome.torn, "");
     EXPECT_EQ(outcome.error, 0) << outcome.text;
@@ -634,29 +604,26 @@ TEST(versions, two_histories_are_not_mixed)
         << outcome.text;
 }
 
-// The test is tested: only the nonce tells them apart.
-TEST(versions, without_the_nonce_two_histories_are_mixed)
+// The test is tested: only the nonce distinguishes them.
+TEST_F(versions, without_the_nonce_two_histories_are_mixed)
 {
-    Directory directory;
     EXPECT_NE(mix_histories(directory, Without::nonce).torn, "");
 }
 
-TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
+TEST_F(versions, full_disk_fails_on_all_ranks_and_keeps_the_last_version)
 {
-    Directory directory;
     std::string disk = directory / "disk";
     fs::create_directory(disk);
     if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
         GTEST_SKIP() << "mount: " << strerror(errno) << ": needs root";
-    Job job;
     job.path = disk + "/data", job.pages = 90, job.commits = 1;
-    EXPECT_EQ(run(job).committed, 1u);
-    Outcome full = run(job);
+    EXPECT_EQ(run().committed, 1u);
+    Outcome full = run();
     EXPECT_EQ(full.error, -ENOSPC);
     EXPECT_EQ(full.restored, 1u);
     EXPECT_NE(full.text.find("make room"), std::string::npos) << full.text;
     mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=4m");
-    Outcome after = run(job);
+    Outcome after = run();
     EXPECT_EQ(after.restored, 1u);
     EXPECT_EQ(after.committed, 2u);
     umount2(disk.c_str(), MNT_DETACH);
@@ -664,27 +631,26 @@ TEST(versions, full_disk_fails_on_all_ranks_and_keeps_the_last)
 
 // Another rank's mark may exist, so the version cannot be ruled out and the window makes no further
 // one. Whether there is another rank decides which version is found.
-TEST(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
+TEST_F(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_again)
 {
     for (uint32_t ranks : {1, 3}) {
-        Directory directory;
-        Job job;
-        job.path = directory / "data", job.ranks = ranks, job.commits = 1;
-        EXPECT_EQ(run(job).committed, 1u);
+        remove_all();
+        job.ranks = ranks, job.commits = 1, job.retries = false;
+        EXPECT_EQ(run().committed, 1u);
         job.full_rank = int(ranks) - 1;
-        Outcome full = run(job);
+        Outcome full = run();
         EXPECT_EQ(full.error, -ENOSPC);
         EXPECT_EQ(full.committed, 0u);
         EXPECT_NE(full.text.find("was made, but not marked"), std::string::npos) << full.text;
         job.retries = true;
-        Outcome again = run(job);
+        Outcome again = run();
         uint64_t found = ranks == 1 ? 1 : 2;
         EXPECT_EQ(again.restored, found);
         EXPECT_EQ(again.error, -ENOSPC);
         EXPECT_EQ(again.committed, 0u);
         EXPECT_NE(again.text.find("open the window again"), std::string::npos) << again.text;
         job.full_rank = -1;
-        Outcome after = run(job);
+        Outcome after = run();
         uint64_t next = ranks == 1 ? 1 : 3;
         EXPECT_EQ(after.restored, next);
         EXPECT_EQ(after.committed, next + 1);

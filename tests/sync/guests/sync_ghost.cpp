@@ -155,7 +155,7 @@ static int lose(int lost)
     } catch (const os::peer_lost &loss) {
         printf("rank %d lost %d\n", rank, loss.rank());
         fflush(stdout);
-        _exit(0); // an MPI_Finalize would wait for the lost one
+        _exit(0); // MPI_Finalize would wait for the lost rank
     }
 }
 

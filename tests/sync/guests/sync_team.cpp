@@ -1,10 +1,9 @@
-// tests/sync/guests/sync_team.cpp: a team, from MPI (-DFROM_MPI) or from a space, does what it is
-// told:
+// tests/sync/guests/sync_team.cpp: the members of a team, from MPI (-DFROM_MPI) or from a space:
 //
-//   team N              says who it is, and passes N barriers of each kind
+//   team N              prints its rank, and passes N barriers of each kind
 //   late SECONDS        rank 0 arrives so much later
 //   lose RANK HOW       that rank ends before the barrier; HOW: kill, exit, exec
-//   twice N             N teams one after another, each with a region
+//   repeat N            N teams one after another, each with a region
 //   collect N           N rounds of collective operations on values and spans
 //   cluster N           with MPI: N rounds over all nodes
 #include <cstdio>
@@ -29,7 +28,7 @@ static os::team make()
 #endif
 }
 
-// Everybody sees what everybody wrote before the barrier, and no more.
+// Each rank sees what each rank wrote before the barrier, and no more.
 template <class Barrier> static int wrong_rounds(const os::team &team, int rounds)
 {
     auto cells = team.allocate(sizeof(long));
@@ -51,8 +50,8 @@ static int check_team(int rounds)
     int wrong = wrong_rounds<os::barrier<>>(team, rounds) +
                 wrong_rounds<os::barrier<os::futex>>(team, rounds);
     if (team.direct()) { // follow a pointer into private memory
-        long mine = 100 + team.rank();
-        auto pointers = team.exchange(&mine);
+        long value = 100 + team.rank();
+        auto pointers = team.exchange(&value);
         for (int i = 0; i < team.size(); i++)
             wrong += *pointers[i] != 100 + i;
         team.exchange(0);
@@ -94,12 +93,12 @@ static int lose(int rank, const char *how)
     } catch (const os::peer_lost &loss) {
         printf("rank %d lost %d\n", team.rank(), loss.rank());
         fflush(stdout);
-        _exit(0); // an MPI_Finalize would wait for the lost one
+        _exit(0); // MPI_Finalize would wait for the lost rank
     }
     return 1;
 }
 
-static int make_many(int count)
+static int make_repeatedly(int count)
 {
     for (int i = 0; i < count; i++) {
         auto team = make();
@@ -121,16 +120,16 @@ static int collect(int rounds)
     os::collectives all(team);
     for (int round = 0; round < rounds; round++) {
         std::size_t length = round % 2 ? 3 : 30000;
-        std::vector<long> mine(length, rank + round), sums(length), everybodys(length * size);
-        all.allreduce(std::span<const long>(mine), std::span(sums), std::plus<>());
-        all.allgather(std::span<const long>(mine), std::span(everybodys));
+        std::vector<long> given(length, rank + round), sums(length), gathered(length * size);
+        all.allreduce(std::span<const long>(given), std::span(sums), std::plus<>());
+        all.allgather(std::span<const long>(given), std::span(gathered));
         for (std::size_t i = 0; i < length; i++)
             wrong += sums[i] != size * (size - 1) / 2 + size * round;
         for (int i = 0; i < size; i++)
-            wrong += everybodys[(i + 1) * length - 1] != i + round;
-        all.broadcast(std::span(mine), round % size);
-        wrong += mine[length - 1] != round % size + round;
-        wrong += all.scatter(std::span<const long>(everybodys), 0) != everybodys[rank];
+            wrong += gathered[(i + 1) * length - 1] != i + round;
+        all.broadcast(std::span(given), round % size);
+        wrong += given[length - 1] != round % size + round;
+        wrong += all.scatter(std::span<const long>(gathered), 0) != gathered[rank];
     }
     printf("rank %d: %d wrong\n", rank, wrong);
     return wrong != 0;
@@ -150,7 +149,7 @@ static int over_nodes(int rounds)
     for (int round = 0; round < rounds; round++) {
         all.barrier();
         wrong += all.allreduce(1.5 * round, std::plus<>()) != 1.5 * round * size;
-        auto both = all.allreduce(pair{1, rank}, [](pair x, pair y) { // that no MPI knows
+        auto both = all.allreduce(pair{1, rank}, [](pair x, pair y) { // a type that no MPI knows
             return pair{x.a + y.a, std::max(x.b, y.b)};
         });
         wrong += both.a != size || both.b != size - 1;
@@ -178,7 +177,7 @@ int main(int argc, char **argv)
     int status = what == "team"      ? check_team(number)
                  : what == "late"    ? come_late(number)
                  : what == "lose"    ? lose(number, argv[3])
-                 : what == "twice"   ? make_many(number)
+                 : what == "repeat"  ? make_repeatedly(number)
                  : what == "collect" ? collect(number)
                  : what == "cluster" ? over_nodes(number)
                                      : 2;

@@ -1,0 +1,36 @@
+"""What docs/collective-operations.md promises of calls beside their results: progress, stack, threads."""
+import os
+
+import pytest
+from test_collectives_results import ON
+
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("ranks", [2, 3] if LONG else [3])
+def test_threads_have_communicators_of_their_own(check_guest, stock_mpi, ranks):
+    """Another thread makes and frees communicators meanwhile."""
+    for seed in "12" if LONG else "1":
+        check_guest(stock_mpi, ranks, "mpi_collectives_threads", 1000 if LONG else 100, seed, prefix=ON, timeout=300)
+
+
+def test_waiting_ranks_make_the_librarys_progress(check_guest, stock_mpi):
+    """A rank waits in the operation while another sends to it a message that it must help to receive."""
+    check_guest(stock_mpi, 2, "mpi_collectives_progress", prefix=ON)
+
+
+def test_operations_need_little_stack(run_guest, distributions_mpi):
+    """User-level threads have small ones."""
+    result = run_guest(distributions_mpi, 2, "mpi_collectives_stack", prefix=ON)
+    used = {line.rsplit(": ", 1)[0]: int(line.rsplit(": ", 1)[1]) for line in result.lines}
+    assert result.code == 0 and len(used) == 18 and max(used.values()) < 6000, used
+
+
+@pytest.mark.parametrize("messages, allowed", [(1, 0), (10, 100)])
+def test_one_poll_after_an_operation_finds_what_was_sent_before(run_guest, distributions_mpi, messages, allowed):
+    """As it does after the library's own operation. Of several queued messages MPICH receives two at a time: without
+    progress of its own the operation would leave thousands."""
+    result = run_guest(distributions_mpi, 2, "mpi_collectives_polls", messages, prefix=ON, timeout=300)
+    missed = [int(line.split()[2]) for line in result.lines if line.endswith(" wrong")]
+    assert result.code == 0 and len(missed) == 2 and sum(missed) <= allowed, str(result)

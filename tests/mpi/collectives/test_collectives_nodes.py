@@ -1,0 +1,69 @@
+"""Collective operations of ranks on two nodes: namespaces of this machine."""
+import os
+import re
+
+import pytest
+from test_collectives_results import ON
+
+from launchers import none_wrong
+
+pytestmark = pytest.mark.alone
+LONG = os.environ.get("ONESPACE_LONG") == "1"
+
+JOBS = [("random", "", "mpich", 3), ("moves", "", "openmpi", 4), ("user_ops", "dense", "mpich", 4),
+        ("user_ops", "alike", "openmpi", 3)]
+if LONG:
+    JOBS += [("random", "", "openmpi", 4), ("moves", "", "openmpi", 3), ("pairs", "", "mpich", 4),
+             ("pairs", "", "openmpi", 3)]
+
+
+def ranks_of(text):
+    return sorted(line for line in text.splitlines() if line.startswith("rank "))
+
+
+@pytest.mark.parametrize("guest, which, name, ranks", JOBS)
+def test_results_are_right(guests, mpi_named, run_on_nodes, guest, which, name, ranks):
+    """Some spaces have one rank, some two, and communicators come and go. What is large goes by the library: MPICH's
+    truncates where the types of an MPI_Allgatherv differ in extent, and crashes where those of reductions have gaps."""
+    mpi = mpi_named(name)
+    words = [*ON, "--stats", guests.mpi(mpi, f"mpi_collectives_{guest}"), "300", "4", which]
+    text = run_on_nodes(mpi, ranks, words, lambda text: text.count(" wrong\n") == ranks, all_output=True)
+    assert ranks_of(text) == none_wrong(ranks), text
+    # Hydra, when it has no more to do, may drop what comes last.
+    counts = [int(count) for count in re.findall(r"together: .*MPI collectives: (\d+)", text)]
+    assert max(counts, default=1) > 0, text
+
+
+# The library does these on all ranks: wrong arguments of one of them leave the others waiting, as without the layer.
+LEFT = ["Gatherv", "Scatterv", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatter_block"]
+# With much data the library does these, and takes the arguments of one rank for right: Open MPI's MPI_Bcast crashes if
+# sizes differ, MPICH's MPI_Exscan on rank 0 without a buffer, and MPICH's MPI_Alltoall hangs if one rank is in place.
+LARGE_LEFT = ["Bcast", "Exscan", "Alltoall"]
+# MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; more; what the library does.
+WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 4)]
+if LONG:
+    WRONG += [("mpich", 15, 4, 4), ("openmpi", 16, 4, 100), ("openmpi", 16, 4, 20000)]
+
+
+@pytest.mark.parametrize("wrong_rank", [0, 1, 2])
+@pytest.mark.parametrize("name, other, ranks, items", WRONG)
+def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(guests, mpi_named, run_on_nodes,
+                                                               expect_error_of_one_rank, name, other, ranks, items,
+                                                               wrong_rank):
+    """As on one node: no other rank waits, on whichever node, and the next operation works. The wrong one leads
+    others, does not lead, or is alone on its node."""
+    mpi = mpi_named(name)
+    left = LEFT + ([] if ranks == 4 else ["Scan", "Exscan"]) + (LARGE_LEFT if items == 20000 else [])
+    words = [*ON, guests.mpi(mpi, "mpi_collectives_refused"), wrong_rank, items, *left]
+    text = run_on_nodes(mpi, ranks, words, lambda text: text.count(" wrong\n") == ranks, 300, all_output=True)
+    expect_error_of_one_rank(mpi, other, wrong_rank, text.splitlines(), least=90)
+    assert all(line in text for line in none_wrong(ranks)), text
+
+
+def test_check_names_calls_that_differ(guests, mpi_named, run_on_nodes):
+    """Those that the library does, too."""
+    mpi, ways = mpi_named("mpich"), ["count", "call", "alltoallv", "reduce_scatter"]
+    words = ["env", "ONESPACE_LOG=check", *ON, guests.mpi(mpi, "mpi_collectives_mismatch"), *ways]
+    text = run_on_nodes(mpi, 3, words, lambda text: text.count(", reduce_scatter: ") == 3, all_output=True)
+    assert ranks_of(text) == sorted(f"rank {i}, {way}: failed" for i in range(3) for way in ways), text
+    assert text.count("collective calls differ: rank 0 has called ") == len(ways), text
