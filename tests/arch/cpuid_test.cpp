@@ -17,7 +17,7 @@ const Bytes CPUID = {0xb8, 4, 0, 0, 0, 0x31, 0xc9, 0x0f, 0xa2};
 /* mov %r9d, %eax; mov %r8d, %ecx; cpuid: changes no flags */
 const Bytes CPUID_OF_REGISTERS = {0x44, 0x89, 0xc8, 0x44, 0x89, 0xc1, 0x0f, 0xa2};
 
-/* What cpuid sequences are found in `bytes`, between nops. */
+/* The cpuid sequences that are found in `bytes`, between nops. */
 std::vector<uint32_t> find_cpuids(const Bytes &bytes)
 {
     Bytes code(400, 0x90);

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Libc, Oracle, testing::ValuesIn(corpus_libcs()), test_n
 INSTANTIATE_TEST_SUITE_P(OtherPrograms, Oracle, testing::ValuesIn(corpus_other_programs()),
                          test_name);
 
-/* In a usual run of every fourth: most have the same start files, and all the same C library. */
+/* A usual run takes every fourth program, because start files and C library are the same. */
 TEST(OracleOfTestPrograms, AgreesWithEverySite)
 {
     auto programs = corpus_test_programs();

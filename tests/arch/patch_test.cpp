@@ -215,7 +215,7 @@ TEST(PatchSite, IsFoundFromWhereTheSearchBegins)
     }
 }
 
-/* What becomes of a patch site when its trampoline is `distance` bytes from its start. */
+/* The bytes of a patch site whose trampoline is `distance` bytes from its start. */
 Bytes patched(const Bytes &bytes, intptr_t distance, int expected = 0)
 {
     Guarded code(bytes + NOPS);
@@ -346,7 +346,7 @@ TEST(StrikeOut, RefusesWhereABranchOf16BitsLeads)
     expect_refused_where_it_leads({0x66, 0xc7, 0xf8}, 2);
 }
 
-/* What only looks like a branch, in another instruction's immediate, is none. */
+/* Bytes of an immediate that look like a branch are none. */
 TEST(StrikeOut, KeepsWhereNoRealBranchLeads)
 {
     Bytes code = PADDING + LOAD_MMAP + SYSCALL + PADDING;

@@ -272,7 +272,7 @@ TEST_F(SingleSteps, DisturbNoCpuid)
     EXPECT_EQ(after.general[RCX], 0x1000u + RCX);
 }
 
-/* What a shadow stack checks: each ret goes where a call came from. Followed step by step. */
+/* A shadow stack, checked at each step: each ret goes where a call came from. */
 std::vector<uintptr_t> shadow;
 unsigned unbalanced;
 bool followed;
@@ -351,8 +351,8 @@ TEST_F(Trampolines, HaveAPlaceEach)
     EXPECT_LE(*starts.rbegin(), trampolines() + PAGE - 40);
 }
 
-/* What the kernel starts for a signal: the slot is passed on, and the program's handler gets what
- * the kernel gave. */
+/* The handler that the kernel starts: it passes the slot on, and the program's handler gets the
+ * kernel's arguments. */
 void *fault_slot;
 uintptr_t fault_next;
 uintptr_t handle_fault(int, void *, void *, void *slot)

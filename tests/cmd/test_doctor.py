@@ -23,7 +23,6 @@ from observe import (
     as_json,
     forbid,
     in_terminal,
-    interposed,
 )
 
 
@@ -36,18 +35,6 @@ def doctor(job):
         assert result.code == (1 if any(line["status"] == "wrong" for line in found) else 0), result
         return found
     return look
-
-
-@pytest.fixture
-def machine(guests, tmp_path):
-    """An environment in which these files have these texts."""
-    def make(files=None, **variables):
-        for path, text in (files or {}).items():
-            place = tmp_path / "machine" / path.lstrip("/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        return interposed(guests, FAKE_ROOT=tmp_path / "machine", **variables)
-    return make
 
 
 def about(found, subject):
@@ -148,7 +135,7 @@ def test_kernel_before_6_16_has_no_private_futex_hash(doctor, machine):
     assert line["status"] == "good" and "before Linux 6.16" in line["finding"]
 
 
-def test_version_that_cannot_be_read_is_said(doctor, machine):
+def test_version_that_cannot_be_read_is_reported(doctor, machine):
     line = only(doctor(env=machine(FAKE_RELEASE="next")), "kernel")
     assert line["status"] == "warning" and "next" in line["finding"]
 
@@ -156,7 +143,7 @@ def test_version_that_cannot_be_read_is_said(doctor, machine):
 # ---- Memory and limits ----
 
 @pytest.mark.parametrize("count,status", [("65530", "good"), ("300", "warning")])
-def test_few_mappings_are_told(doctor, machine, count, status):
+def test_few_mappings_are_reported(doctor, machine, count, status):
     if int(count) > 300 and os.cpu_count() > 100:
         pytest.skip("65530 is few for so many CPUs")
     line = only(doctor(env=machine({"/proc/sys/vm/max_map_count": count + "\n"})), "vm.max_map_count")
@@ -165,7 +152,7 @@ def test_few_mappings_are_told(doctor, machine, count, status):
 
 
 @pytest.mark.parametrize("mode,status", [("0", "good"), ("1", "good"), ("2", "warning")])
-def test_strict_overcommit_is_told(doctor, machine, mode, status):
+def test_strict_overcommit_is_reported(doctor, machine, mode, status):
     line = only(doctor(env=machine({"/proc/sys/vm/overcommit_memory": mode + "\n"})), "overcommit")
     assert line["status"] == status
 
@@ -173,7 +160,7 @@ def test_strict_overcommit_is_told(doctor, machine, mode, status):
 @pytest.mark.parametrize("choice,status", [("[always] madvise never", "good"),
                                            ("always [madvise] never", "good"),
                                            ("always madvise [never]", "warning")])
-def test_huge_pages_switched_off_are_told(doctor, machine, choice, status):
+def test_huge_pages_switched_off_are_reported(doctor, machine, choice, status):
     env = machine({"/sys/kernel/mm/transparent_hugepage/enabled": choice + "\n"})
     assert only(doctor(env=env), "huge pages")["status"] == status
 
@@ -192,19 +179,19 @@ def test_memory_cgroup_is_found(doctor, machine, groups, path, text, status, fin
     assert line["status"] == status and finding in line["finding"], line
 
 
-def test_few_processes_in_a_cgroup_are_told(doctor, machine):
+def test_few_processes_in_a_cgroup_are_reported(doctor, machine):
     env = machine({"/proc/self/cgroup": "0::/job\n", "/sys/fs/cgroup/job/pids.max": "5\n"})
     line = only(doctor(env=env), "pids cgroup")
     assert line["status"] == "warning" and "5 processes" in line["finding"]
 
 
 @pytest.mark.parametrize("size,status", [(1 << 27, "wrong"), (1 << 33, "warning")])
-def test_limited_address_space_is_told(doctor, size, status):
+def test_limited_address_space_is_reported(doctor, size, status):
     line = only(doctor(preexec_fn=limit(resource.RLIMIT_AS, size)), "ulimit -v")
     assert line["status"] == status and "together" in line["finding"] and "unlimited" in line["fix"]
 
 
-def test_unlimited_stack_is_told(doctor):
+def test_unlimited_stack_is_reported(doctor):
     if resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY:
         pytest.skip("the stack's hard limit is not unlimited")
     found = doctor(preexec_fn=limit(resource.RLIMIT_STACK, resource.RLIM_INFINITY))
@@ -243,7 +230,7 @@ def test_forbidden_cma_is_a_warning(doctor):
 
 
 @pytest.mark.parametrize("scope,status", [("0", "good"), ("1", "warning")])
-def test_ptrace_scope_is_told(doctor, machine, scope, status):
+def test_ptrace_scope_is_reported(doctor, machine, scope, status):
     line = only(doctor(env=machine({"/proc/sys/kernel/yama/ptrace_scope": scope + "\n"})), "ptrace_scope")
     assert line["status"] == status
 
@@ -332,12 +319,12 @@ def test_launcher_that_hangs_is_given_up(doctor, environment):
     assert line["status"] == "warning" and "no answer" in line["finding"]
 
 
-def test_launcher_that_fails_is_told(doctor, environment):
+def test_launcher_that_fails_is_reported(doctor, environment):
     line = only(doctor(env=environment("echo no licence; exit 3")), "launcher")
     assert line["status"] == "warning" and "no licence" in line["finding"]
 
 
-def test_launcher_is_told_once(doctor, environment, tmp_path):
+def test_launcher_is_reported_once(doctor, environment, tmp_path):
     env = environment('printf "mpirun (Open MPI) 9.8.7"')
     (tmp_path / "bin/mpirun").symlink_to("mpiexec")
     assert len(about(doctor(env=env), "launcher")) == 1
@@ -377,7 +364,7 @@ def test_library_through_ucx_needs_its_module(doctor, environment, tmp_path, gue
 
 
 @pytest.mark.parametrize("flag", ["-DHANG", "-DCRASH"])
-def test_library_that_misbehaves_is_told(doctor, environment, tmp_path, flag):
+def test_library_that_misbehaves_is_reported(doctor, environment, tmp_path, flag):
     line = library_of(doctor(env=environment(version=MPICH, flags=[flag])), tmp_path)
     assert line["status"] == "warning" and "cannot be asked" in line["finding"]
 
@@ -392,23 +379,18 @@ def test_settings_that_the_user_made_are_not_listed(doctor):
     assert "PMIX_MCA_gds" not in line["finding"] and "MPIR_CVAR_SHM_SYMHEAP_RETRY=0" in line["finding"]
 
 
-@pytest.mark.parametrize("name,value,told", [
+@pytest.mark.parametrize("name,value,reported", [
     ("UCX_TLS", "tcp,self", True), ("UCX_TLS", "^cma", True), ("UCX_TLS", "cma,posix,self", False),
     ("UCX_TLS", "sm,self", False), ("UCX_TLS", "^ib", False), ("UCX_TLS", "all", False),
     ("OMPI_MCA_smsc", "^cma", True), ("OMPI_MCA_smsc", "cma", False),
     ("OMPI_MCA_smsc", "onespace", False), ("OMPI_MCA_smsc", "^onespace", False),
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "none", True),
     ("OMPI_MCA_btl_vader_single_copy_mechanism", "cma", False)])
-def test_setting_that_switches_cma_off_is_told(doctor, name, value, told):
+def test_setting_that_switches_cma_off_is_reported(doctor, name, value, reported):
     lines = [line for line in about(doctor(env={name: value}), "MPI settings")
              if line["status"] == "warning"]
-    assert len(lines) == told and all(f"{name}={value}" in line["finding"] for line in lines)
+    assert len(lines) == reported and all(f"{name}={value}" in line["finding"] for line in lines)
 
-
-@pytest.mark.parametrize("arguments", [["--no-such-option"], ["something"]])
-def test_wrong_usage_exits_with_2(job, arguments):
-    result = job.run([*DOCTOR, *arguments])
-    assert result.code == 2 and "--help" in result.err and result.out == "", result
 
 
 # ---- Windows on storage ----
@@ -433,7 +415,7 @@ def test_forbidden_userfaultfd_makes_versions_whole(doctor, tmp_path):
     assert line["status"] == "warning" and "what has changed is not known" in line["finding"], line
 
 
-def test_space_that_cannot_be_reserved_is_told(doctor):
+def test_space_that_cannot_be_reserved_is_reported(doctor):
     line = only(doctor(cwd="/var/tmp", preexec_fn=forbid(FALLOCATE, error=errno.EOPNOTSUPP)), "storage windows")
     assert line["status"] == "warning" and "by writing zeroes" in line["finding"], line
 
@@ -452,7 +434,7 @@ def test_ranks_are_answered_in_advance(doctor, machine):
 
 
 @pytest.mark.parametrize("most,status", [("1000", "wrong"), ("3000", "warning")])
-def test_ranks_that_do_not_fit_are_told(doctor, machine, most, status):
+def test_ranks_that_do_not_fit_are_reported(doctor, machine, most, status):
     line = of_ranks(doctor, 100, env=machine({"/proc/sys/vm/max_map_count": most + "\n"}))["mappings"]
     assert line["status"] == status and "vm.max_map_count" in line["finding"]
     assert line["fix"] == "Raise it: sysctl -w vm.max_map_count=262144."
@@ -466,6 +448,5 @@ def test_ranks_count_a_pids_cgroup(doctor, machine):
 
 
 @pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
-def test_no_number_of_ranks_is_told(job, ranks):
-    result = job.run([*DOCTOR, f"--ranks={ranks}"])
-    assert result.code == 2 and "not a number of ranks" in result.err, str(result)
+def test_no_number_of_ranks_is_refused(job, ranks):
+    job.run([*DOCTOR, f"--ranks={ranks}"]).expect(2, says="not a number of ranks")

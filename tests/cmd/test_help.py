@@ -45,8 +45,7 @@ def test_help_of_nothing_lists_the_commands(job):
     ("xyzzy", None), ("r", None), ("p" * 300, None), ("", None)])
 def test_command_that_was_meant_is_named(job, given, meant):
     for words in ([given], ["help", given]):
-        result = job.run([ONESPACE, *words])
-        assert result.code == 2 and f"onespace: no command '{given}'" in result.err, result
+        result = job.run([ONESPACE, *words]).expect(2, says=f"onespace: no command '{given}'")
         assert re.findall(r"did you mean (\w+)\?", result.err) == ([meant] if meant else []), result
 
 
@@ -55,15 +54,30 @@ def test_command_that_was_meant_is_named(job, given, meant):
     (["run", "--statistics"], None), (["ps", "--jsno"], "--json"), (["run", "-z"], None),
     (["run", "--thread_mode=1"], "--thread-mode"), (["map", "--x"], None)])
 def test_option_that_was_meant_is_named(job, words, meant):
-    result = job.run([ONESPACE, *words, "/bin/true"])
-    assert result.code == 2 and result.out == "", result
+    result = job.run([ONESPACE, *words, "/bin/true"]).expect(2, out="")
     assert re.findall(r"did you mean (\S+)\?", result.err) == ([meant] if meant else []), result
+
+
+WRONG = [
+    *(("core", words, "") for words in ("", "1 2", "x", "-1", "--no-such-option 1", "--from core",
+                                        "--from core -o x 1")),
+    *(("doctor", words, "") for words in ("--no-such-option", "something")),
+    *(("ps", words, "") for words in ("--no-such-option", "1 2")),
+    ("ps", "--sort name", "--sort name: give memory or time"),
+    *(("map", words, "") for words in ("--no-such-option", "1 2", "--json --svg x", "--svg")),
+    *(("check", words, "") for words in ("", "--no-such-option ls")),
+    *(("report", words, "") for words in ("word", "--absent", "--results")),
+    *(("windows", words, "") for words in ("", "--nothing file"))]
+
+
+@pytest.mark.parametrize("command,words,text", WRONG, ids=[f"{command} {words}" for command, words, _ in WRONG])
+def test_wrong_usage_exits_with_2(job, command, words, text):
+    job.run([ONESPACE, command, *words.split()]).expect(2, out="", says=["--help", text])
 
 
 @pytest.mark.parametrize("options", [["-np", "3"], ["--np", "3"], ["-n", "3"], ["-n3"], ["-v", "-np", "3"]])
 def test_count_is_spelt_as_launchers_do_too(job, options):
-    result = job.run([*RUN, *options, "/bin/echo", "-np"])
-    assert result.code == 0 and result.lines == ["-np"] * 3, result
+    job.run([*RUN, *options, "/bin/echo", "-np"]).expect(lines=["-np"] * 3)
 
 
 # ---- Completion ----
@@ -137,5 +151,4 @@ def test_fish_completes(tool):
 
 @pytest.mark.parametrize("words", [[], ["tcsh"], ["bash", "zsh"]])
 def test_completion_needs_one_shell(job, words):
-    result = job.run([ONESPACE, "completion", *words])
-    assert result.code == 2 and result.out == "" and "name a shell: bash, zsh or fish" in result.err
+    job.run([ONESPACE, "completion", *words]).expect(2, out="", says="name a shell: bash, zsh or fish")

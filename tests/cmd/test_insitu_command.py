@@ -72,8 +72,7 @@ def test_watch_finds_the_space_and_ends_with_the_channel(job, insitu, space, cha
     watch = job.start([*WATCH, "--interval", "50", channel])
     watch.wait_for("step 3\n")
     end(producer)
-    result = watch.finish()
-    assert result.code == 0 and f"channel '{channel}' is closed" in result.err, str(result)
+    watch.finish().expect(says=f"channel '{channel}' is closed")
 
 
 def test_watch_tells_how_many_steps_there_are_in_a_second(job, insitu, space, channel):
@@ -95,8 +94,7 @@ def test_watch_tells_that_the_producer_died(job, insitu, space, channel):
     watch.wait_for("step 3\n")
     watch.wait_for("no step within 0.1 s\n")
     producer.process.kill()
-    result = watch.finish()
-    assert result.code == 1 and "has died" in result.err, str(result)
+    watch.finish().expect(1, says="has died")
     end(producer)
 
 
@@ -232,8 +230,7 @@ def test_dump_has_every_step_whole(job, insitu, interpreter, h5py, space, channe
     producer = produce(job, insitu, space, channel, "20", "1")
     producer.wait_for("published")
     end(producer)
-    result = dump.finish()
-    assert result.code == 0 and result.out == f"a.h5: 20 steps of channel {channel}\n", str(result)
+    dump.finish().expect(out=f"a.h5: 20 steps of channel {channel}\n")
     sums = [sum(elements(step)) % (1 << 64) for step in range(1, 21)]
     reader(f"""
         found = read("a.h5")
@@ -348,8 +345,7 @@ def test_dump_that_cannot_write_says_why(job, insitu, interpreter, h5py, space, 
 def test_dump_names_the_package_that_it_misses(job, channel):
     result = job.run([*DUMP, channel], env={"ONESPACE_PYTHON": "/usr/bin/python3", "PYTHONPATH": "/nonexistent"})
     assert result.code == 1 and "/usr/bin/python3 cannot use the package onespace" in result.err, str(result)
-    result = job.run([*DUMP, channel], env={"ONESPACE_PYTHON": "no-such-python"})
-    assert result.code == 1 and "cannot run no-such-python" in result.err, str(result)
+    job.run([*DUMP, channel], env={"ONESPACE_PYTHON": "no-such-python"}).expect(1, says="cannot run no-such-python")
 
 
 # ---- Bad input ----
@@ -363,23 +359,20 @@ def test_dump_names_the_package_that_it_misses(job, channel):
     (["watch", "-n", "1e3", "x"], "give a number from 1 on"), (["watch", "--interval", "0", "x"], "give seconds"),
     (["watch", "--interval", "nan", "x"], "give seconds"), (["dump", "--wait", "-1", "x"], "give seconds"),
     (["dump", "--wait", "1s", "x"], "give seconds"), (["watch", "--evry", "x"], "did you mean --every?")])
-def test_what_is_wrong_is_told(job, words, message):
-    result = job.run([ONESPACE, "insitu", *words])
-    assert result.code == 2 and message in result.err and "onespace insitu --help" in result.err, str(result)
+def test_what_is_wrong_is_reported(job, words, message):
+    job.run([ONESPACE, "insitu", *words]).expect(2, says=[message, "onespace insitu --help"])
 
 
-def test_channel_that_is_not_there_is_told(job, space):
-    result = job.run([*WATCH, f"no-such-{os.getpid()}"])
-    assert result.code == 1 and "no space that you may look at has a channel" in result.err, str(result)
+def test_channel_that_is_not_there_is_reported(job, space):
+    job.run([*WATCH, f"no-such-{os.getpid()}"]).expect(1, says="no space that you may look at has a channel")
     result = job.run([*WATCH, "--space", space, "--wait", "0.1", "no-such"])
     assert result.code == 1 and "there was no channel 'no-such' within 0.1 s" in result.err, str(result)
 
 
-def test_space_that_takes_no_tasks_is_told(job, insitu, channel):
+def test_space_that_takes_no_tasks_is_reported(job, insitu, channel):
     producer = job.start([*RUN, insitu, "produce", channel, WAIT, "1", "1"], stdin=subprocess.PIPE)
     producer.wait_for("published")
-    result = job.run([*WATCH, channel])
-    assert result.code == 1 and f"(root {producer.pid}) takes no tasks from outside" in result.err, str(result)
+    job.run([*WATCH, channel]).expect(1, says=f"(root {producer.pid}) takes no tasks from outside")
     end(producer)
 
 
@@ -387,8 +380,6 @@ def test_channels_of_one_name_need_the_space(job, insitu, space, channel):
     producers = [produce(job, insitu, f"{space}-{i}", channel, str(3 + i)) for i in range(2)]
     for producer in producers:
         producer.wait_for("published")
-    result = job.run([*WATCH, "-n", "1", channel])
-    assert result.code == 1 and f"2 spaces have a channel '{channel}'" in result.err, str(result)
-    result = job.run([*WATCH, "-n", "1", "--space", f"{space}-1", channel])
-    assert result.code == 0 and ": step 4\n" in result.out, str(result)
+    job.run([*WATCH, "-n", "1", channel]).expect(1, says=f"2 spaces have a channel '{channel}'")
+    job.run([*WATCH, "-n", "1", "--space", f"{space}-1", channel]).expect(shows=": step 4\n")
     end(*producers)

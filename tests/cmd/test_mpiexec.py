@@ -17,14 +17,12 @@ TIME = 40
 
 def printed(job, *words, **options):
     """The words of the command line that would be executed."""
-    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options)
-    assert result.code == 0, result
+    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options).expect()
     return shlex.split(result.out)
 
 
 def refused(job, *words, code=2, **options):
-    result = job.run([*MPIEXEC, *words], timeout=TIME, **options)
-    assert result.code == code and result.out == "", result
+    result = job.run([*MPIEXEC, *words], timeout=TIME, **options).expect(code, out="")
     return result.err
 
 
@@ -122,7 +120,7 @@ def test_program_without_mpi_gets_the_mpiexec_in_path(job, stock_mpi, tmp_path):
     assert words[0] == str(tmp_path / "mpiexec")
 
 
-def test_launcher_that_is_not_there_is_said(job, guests, mpi_named, tmp_path):
+def test_launcher_that_is_not_there_is_reported(job, guests, mpi_named, tmp_path):
     assert "--launcher nothing: there is no such program that answers" in refused(
         job, "--launcher", "nothing", "-n", "1", "/bin/true", code=127)
     assert "there is no mpiexec in PATH" in refused(job, "-n", "1", "/bin/true", code=127, env={"PATH": str(tmp_path)})
@@ -175,10 +173,8 @@ def test_program_is_the_one_that_path_has_here(job, tmp_path):
     launcher.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec echo one that changes PATH\n'
                         f'PATH={tmp_path}/launchers:$PATH; shift 2; "$@"\n')
     launcher.chmod(0o755)
-    result = job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env)
-    assert result.code == 0 and result.lines == ["mine"], result
-    by_name = job.run([launcher, "-n", "1", *RUN, "which-one"], timeout=TIME, env=env)  # what would be otherwise
-    assert by_name.lines == ["launchers"], by_name
+    job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env).expect(lines=["mine"])
+    job.run([launcher, "-n", "1", *RUN, "which-one"], timeout=TIME, env=env).expect(lines=["launchers"])
 
 
 @pytest.mark.parametrize("options, is_found_here", [
@@ -192,7 +188,7 @@ def test_program_that_is_looked_for_elsewhere_keeps_its_name(job, mpi_named, tmp
     assert hydra[-1] == "which-one"
 
 
-def test_wrong_options_of_onespace_run_are_said_once(job):
+def test_wrong_options_of_onespace_run_are_reported_once(job):
     assert "unrecognized option '--frob'" in refused(job, "--onespace", "--frob", "-n", "2", "/bin/true")
     assert "-n in --onespace: give the launcher the count" in refused(job, "--onespace", "-n 2", "/bin/true")
     assert "without a program" in refused(job, "--onespace", "./app", "/bin/true")
@@ -289,7 +285,7 @@ def test_launcher_of_an_unknown_kind_needs_a_separator(job):
 @pytest.mark.parametrize("words,problem", [
     (["-configfile", "x"], "names a file with programs"), (["-n", "2"], "no program given"),
     (["-n", "2", "/bin/true", ":"], "no program given"), ([], "no program given")])
-def test_nothing_to_put_onespace_run_before_is_said(job, mpi_named, words, problem):
+def test_nothing_to_put_onespace_run_before_is_reported(job, mpi_named, words, problem):
     mpi = mpi_named("mpich")
     message = refused(job, "--launcher", mpi.launcher[0], *words)
     assert problem in message and message.count("\n") == 1
@@ -301,7 +297,7 @@ def test_option_that_copies_the_program_is_refused(job, mpi_named):
     assert "-s would copy `onespace` to the nodes" in refused(job, "--launcher", mpi.launcher[0], "-s", "/bin/true")
 
 
-def test_program_that_cannot_be_a_task_is_said_once(job, guests):
+def test_program_that_cannot_be_a_task_is_reported_once(job, guests):
     message = refused(job, "-n", "4", guests("program-fixed"), code=126)
     assert message.count("\n") == 1 and "is not position independent" in message
 
@@ -309,8 +305,7 @@ def test_program_that_cannot_be_a_task_is_said_once(job, guests):
 # ---- It is the launcher from then on ----
 
 def test_exit_status_is_the_launchers(job, stock_mpi):
-    result = job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME)
-    assert result.code == 3, result
+    job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME).expect(3)
 
 
 def test_process_becomes_the_launcher(job, hydra_mpi):

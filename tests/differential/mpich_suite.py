@@ -43,16 +43,16 @@ class Entry:
 
     def judge(self, code, output):
         """The result of a run, in a word or two."""
-        said = any(map(NO_ERRORS.match, output.splitlines()))
+        text = any(map(NO_ERRORS.match, output.splitlines()))
         if code is None:
             return "no end"
         if self.result in FATAL:
             return "ok" if code else "status 0"
         if self.result == NO_ERRORS_BUT_STATUS:
-            return "ok" if code and said else "status 0" if not code else "does not say No Errors"
+            return "ok" if code and text else "status 0" if not code else "does not say No Errors"
         if code:
             return f"status {code}"
-        if not said:
+        if not text:
             return "does not say No Errors"
         return "ok" if all(map(EXPECTED.search, output.splitlines())) else "says more than No Errors"
 
@@ -67,8 +67,8 @@ def entry_of(directory, line):
     pairs = [word.split("=", 1) for word in words[2:] if "=" in word]
     valued = dict(pairs)
     listed = {key: [value for name, value in pairs if name == key] for key in ("arg", "env", "mpiexecarg")}
-    told_apart = [word for word in words[2:] if word.split("=")[0] in listed]
-    return Entry(directory, " ".join([*words[:2], *told_apart]), words[0], int(words[1]) if len(words) > 1 else 2,
+    distinguished = [word for word in words[2:] if word.split("=")[0] in listed]
+    return Entry(directory, " ".join([*words[:2], *distinguished]), words[0], int(words[1]) if len(words) > 1 else 2,
                  listed["arg"], listed["mpiexecarg"], dict(value.split("=", 1) for value in listed["env"]),
                  valued.get("resultTest", ""), version_of(valued.get("mpiversion", "0")))
 

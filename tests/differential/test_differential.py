@@ -72,8 +72,7 @@ def test_neighbour_notices_nothing(job, guests):
             task = runner.task(steps, generator.write)
             assert task.lines[0].startswith("0 "), (name, task)
     bystander.process.stdin.close()
-    result = bystander.finish()
-    assert result.code == 0 and "noticed nothing" in result.out, result
+    bystander.finish().expect(shows="noticed nothing")
 
 
 def test_difference_is_found_and_minimised():

@@ -63,7 +63,7 @@ def test_program_that_never_ends_is_ended(suite):
     assert done.returncode == 0 and "| coll | 1 | 0 | 0 | 0 | 0 | 0 |" in done.stdout, done
 
 
-def test_suite_that_is_not_there_is_said(tmp_path):
+def test_suite_that_is_not_there_is_reported(tmp_path):
     done = suites("mpich", tmp_path, "coll")
     assert done.returncode != 0 and "name a configured test/mpi of MPICH" in done.stderr, done
     assert "Traceback" not in done.stderr, done
@@ -91,8 +91,8 @@ def test_jtreg_suite_both_ways(tmp_path):
         path.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = suites("jtreg", "--java", tmp_path / "jdk", tmp_path, "java/lang", PATH=path)
-    said = "differs: java/lang/Differs.java: process ok, task FAILED; again: process ok, task FAILED"
-    assert said in done.stdout, done
+    output = "differs: java/lang/Differs.java: process ok, task FAILED; again: process ok, task FAILED"
+    assert output in done.stdout, done
     assert "| OpenJDK java/lang | 4 | 2 | 1 | 0 | 1 | 0 |" in done.stdout, done
     assert done.returncode == 1 and not done.stderr, done
 

@@ -66,9 +66,9 @@ class Runner:
                 code = None
             lines = out.decode(errors="replace").splitlines()
             # What onespace itself says of a task that left or died is not the program's.
-            said = [line for line in err.decode(errors="replace").splitlines()
+            output = [line for line in err.decode(errors="replace").splitlines()
                     if not line.startswith(("onespace: ", "onespace run: "))]
-            return Trace(lines + said, code)
+            return Trace(lines + output, code)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 

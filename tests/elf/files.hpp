@@ -1,7 +1,7 @@
 // tests/elf/files.hpp: files for the tests, made at run time in a directory that goes with the
 // test.
-#ifndef ONESPACE_TESTS_IMAGE_FILES_HPP
-#define ONESPACE_TESTS_IMAGE_FILES_HPP
+#ifndef ONESPACE_TESTS_ELF_FILES_HPP
+#define ONESPACE_TESTS_ELF_FILES_HPP
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ class Descriptor
 // The directory of a test, readable by all users so that tests may give up root's rights.
 class Directory : public testing::Test
 {
-  protected:
+  public:
     void SetUp() override
     {
         char name[] = "/tmp/image-XXXXXX";
@@ -103,8 +103,46 @@ class Directory : public testing::Test
         return std::system(command.c_str()) == 0 ? at(name) : "";
     }
 
+    // A program that can be a task.
+    std::string program(const std::string &name) const
+    {
+        return compile(name, "-fPIE -pie");
+    }
+    std::string script(const std::string &name, const std::string &line) const
+    {
+        return write(name, line + "\necho hello\n");
+    }
+    // Runs shell commands in the directory, which has directories first, second, third and bin. Of
+    // the commands' own: pie and fixed NAME OPTION... compile, script NAME LINE and data NAME
+    // write.
+    void make(const std::string &commands) const
+    {
+        write("source.c", "int main(void) { return 0; }", 0644);
+        const std::string own =
+            "mkdir first second third bin; set -e\n"
+            "pie() { name=$1; shift; cc -fPIE -pie -o $name source.c $*; }\n"
+            "fixed() { cc -no-pie -o $1 source.c; }\n"
+            "script() { printf '%s\\necho hello\\n' \"$2\" >$1; chmod 755 $1; }\n"
+            "data() { echo data >$1; }\n";
+        EXPECT_EQ(std::system(("cd " + directory + "\n" + own + commands).c_str()), 0);
+    }
+    // The text with the directory for each '@'.
+    std::string expand(const std::string &text) const
+    {
+        std::string result;
+        for (char letter : text)
+            result += letter == '@' ? directory : std::string(1, letter);
+        return result;
+    }
+
     std::string directory;
 };
+
+// The last argument of INSTANTIATE_TEST_SUITE_P.
+inline constexpr auto by_name = [](const auto &info) { return std::string(info.param.name); };
+
+#define EXPECT_REASON(result, part)                                                                \
+    EXPECT_NE((result).reason().find(part), std::string::npos) << (result).reason()
 
 // A small ELF program whose header fields a test changes before it is written.
 struct Crafted {
@@ -138,7 +176,7 @@ struct Crafted {
         return entries.back();
     }
 
-    // The file: the headers, followed by bytes of which none is zero.
+    // The file: the headers, then bytes other than zero.
     Bytes bytes() const
     {
         Bytes file(size, 'x');

@@ -45,9 +45,6 @@ Result read(const Crafted &crafted)
     return read(crafted.bytes());
 }
 
-#define EXPECT_REASON(result, part)                                                                \
-    EXPECT_NE((result).reason().find(part), std::string::npos) << (result).reason()
-
 TEST_F(elf_read_real, accepts_a_pie)
 {
     Descriptor fd(compile("pie", "-fPIE -pie"));
@@ -60,67 +57,42 @@ TEST_F(elf_read_real, accepts_a_pie)
     EXPECT_EQ(result.info.executable_stack, 0);
 }
 
-TEST_F(elf_read_real, accepts_a_static_pie_without_interpreter)
+TEST_F(elf_read_real, accepts_a_static_and_a_musl_program)
 {
-    std::string path = compile("static", "-static-pie -fPIE");
-    if (path.empty())
-        GTEST_SKIP() << "no static C library";
-    Descriptor fd(path);
-    Result result = read(fd);
-    ASSERT_EQ(result.status, 0) << result.reason();
-    EXPECT_STREQ(result.info.interpreter, "");
+    std::string musl = compile("musl", "-fPIE -pie", "int main(void) { return 0; }", "musl-gcc");
+    for (const std::string &path : {compile("static", "-static-pie -fPIE"), musl}) {
+        if (path.empty())
+            continue; // no static C library, no musl-gcc
+        Descriptor fd(path);
+        Result result = read(fd);
+        ASSERT_EQ(result.status, 0) << result.reason();
+        EXPECT_EQ(std::string(result.info.interpreter).find("ld-musl") != std::string::npos,
+                  path == musl);
+    }
 }
 
-TEST_F(elf_read_real, accepts_a_musl_program)
+TEST_F(elf_read_real, reports_an_executable_stack_and_the_largest_alignment)
 {
-    std::string path = compile("musl", "-fPIE -pie", "int main(void) { return 0; }", "musl-gcc");
-    if (path.empty())
-        GTEST_SKIP() << "no musl-gcc";
-    Descriptor fd(path);
-    Result result = read(fd);
-    ASSERT_EQ(result.status, 0) << result.reason();
-    EXPECT_NE(std::string(result.info.interpreter).find("ld-musl"), std::string::npos);
-}
-
-TEST_F(elf_read_real, reports_an_executable_stack)
-{
-    Descriptor fd(compile("pie", "-fPIE -pie -Wl,-z,execstack"));
+    Descriptor fd(compile("pie", "-fPIE -pie -Wl,-z,execstack -Wl,-z,max-page-size=0x200000"));
     Result result = read(fd);
     ASSERT_EQ(result.status, 0);
     EXPECT_EQ(result.info.executable_stack, 1);
-}
-
-TEST_F(elf_read_real, reports_the_largest_alignment)
-{
-    Descriptor fd(compile("pie", "-fPIE -pie -Wl,-z,max-page-size=0x200000"));
-    Result result = read(fd);
-    ASSERT_EQ(result.status, 0);
     EXPECT_EQ(result.info.align, 0x200000u);
 }
 
-TEST_F(elf_read_real, refuses_a_fixed_program)
+TEST_F(elf_read_real, refuses_what_is_no_position_independent_program)
 {
-    Descriptor fd(compile("fixed", "-no-pie"));
-    Result result = read(fd);
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "is not position independent");
-    EXPECT_NE(std::string(result.problem.fix).find("-fPIE -pie"), std::string::npos);
-}
-
-TEST_F(elf_read_real, refuses_an_object_file)
-{
-    Descriptor fd(compile("object.o", "-c"));
-    Result result = read(fd);
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "is an object file");
-}
-
-TEST_F(elf_read_real, refuses_a_shared_library)
-{
-    Descriptor fd(compile("lib.so", "-shared -fPIC -Wl,-e,0"));
-    Result result = read(fd);
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "is a shared library, not a program");
+    for (const auto &[options, reason] :
+         {std::pair("-no-pie", "is not position independent"),
+          {"-c", "is an object file"},
+          {"-shared -fPIC -Wl,-e,0", "is a shared library, not a program"}}) {
+        Descriptor fd(compile("file", options));
+        Result result = read(fd);
+        EXPECT_EQ(result.status, -ENOEXEC);
+        EXPECT_REASON(result, reason);
+        EXPECT_EQ(std::string(result.problem.fix).find("-fPIE -pie") != std::string::npos,
+                  options == std::string("-no-pie"));
+    }
 }
 
 TEST_F(elf_read_real, refuses_every_truncation)
@@ -199,20 +171,6 @@ TEST(elf_read, accepts_the_crafted_program)
     EXPECT_EQ(result.info.segments[1].prot, PROT_READ | PROT_WRITE);
 }
 
-TEST(elf_read, refuses_an_empty_file)
-{
-    Result result = read(Bytes());
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_EQ(result.reason(), "is empty");
-}
-
-TEST(elf_read, refuses_text)
-{
-    Result result = read(Bytes("hello, world; no program is in here"));
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_EQ(result.reason(), "is not an ELF program");
-}
-
 TEST(elf_read, refuses_32_bits_even_when_shorter_than_a_header)
 {
     Crafted crafted;
@@ -222,81 +180,105 @@ TEST(elf_read, refuses_32_bits_even_when_shorter_than_a_header)
     EXPECT_REASON(result, "is not a 64-bit program");
 }
 
-TEST(elf_read, refuses_another_architecture_by_name)
+struct Damage {
+    const char *name;
+    void (*make)(Crafted &file);
+    int status;
+    const char *part = ""; // of the reason
+};
+
+class elf_read_damaged : public testing::TestWithParam<Damage>
 {
-    Crafted crafted;
-    crafted.header.e_machine = EM_AARCH64;
-    Result result = read(crafted);
+};
+
+TEST_P(elf_read_damaged, is_refused)
+{
+    Crafted file;
+    GetParam().make(file);
+    Result result = read(file);
+    EXPECT_EQ(result.status, GetParam().status);
+    EXPECT_REASON(result, GetParam().part);
+}
+
+constexpr auto CODE = Crafted::CODE, DATA = Crafted::DATA;
+
+void add_interpreter(Crafted &file, uint64_t offset, uint64_t length)
+{
+    file.size = 0x4000;
+    file.add(PT_INTERP, PF_R, offset, 0x900, length, length);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    each, elf_read_damaged,
+    testing::Values(
+        Damage{"architecture", [](Crafted &file) { file.header.e_machine = EM_AARCH64; }, -ENOEXEC,
+               "is built for aarch64"},
+        Damage{"unknown_architecture", [](Crafted &file) { file.header.e_machine = 0xfeed; },
+               -ENOEXEC, "is built for another architecture"},
+        Damage{"byte_order", [](Crafted &file) { file.header.e_ident[EI_DATA] = ELFDATA2MSB; },
+               -ENOEXEC, "byte order"},
+        Damage{"core_dump", [](Crafted &file) { file.header.e_type = ET_CORE; }, -ENOEXEC,
+               "is a core dump"},
+        Damage{"type", [](Crafted &file) { file.header.e_type = 77; }, -ENOEXEC},
+        Damage{"version", [](Crafted &file) { file.header.e_version = 2; }, -ELIBBAD},
+        Damage{"header_size", [](Crafted &file) { file.header.e_phentsize = 57; }, -ELIBBAD},
+        Damage{"no_headers", [](Crafted &file) { file.header.e_phnum = 0; }, -ELIBBAD},
+        Damage{"number_of_headers", [](Crafted &file) { file.header.e_phnum = 0xffff; }, -ENOEXEC,
+               "has 65535 program headers"},
+        Damage{"end_of_headers_wraps", [](Crafted &file) { file.header.e_phoff = UINT64_MAX - 8; },
+               -ELIBBAD},
+        Damage{
+            "nothing_to_load",
+            [](Crafted &file) { file.entries[CODE].p_type = file.entries[DATA].p_type = PT_NOTE; },
+            -ELIBBAD, "nothing to load"},
+        Damage{"larger_in_the_file", [](Crafted &file) { file.entries[DATA].p_memsz = 0x80; },
+               -ELIBBAD},
+        Damage{"memory_wraps",
+               [](Crafted &file) { file.entries[DATA].p_memsz = UINT64_MAX - 0x1000; }, -ELIBBAD},
+        Damage{"address_wraps",
+               [](Crafted &file) { file.entries[DATA].p_vaddr = UINT64_MAX - 0xfff; }, -ELIBBAD},
+        Damage{"address_of_the_kernel",
+               [](Crafted &file) { file.entries[DATA].p_vaddr = 0x7ffffffff000; }, -ELIBBAD},
+        Damage{"beyond_the_file", [](Crafted &file) { file.size = 0x10ff; }, -ELIBBAD,
+               "is truncated"},
+        Damage{"offset_wraps",
+               [](Crafted &file) { file.entries[DATA].p_offset = UINT64_MAX - 0xfff; }, -ELIBBAD},
+        Damage{"offset_within_a_page", [](Crafted &file) { file.entries[DATA].p_offset = 0xff0; },
+               -ELIBBAD},
+        Damage{"alignment_0", [](Crafted &file) { file.entries[DATA].p_align = 0x1800; }, -ELIBBAD},
+        Damage{"alignment_1", [](Crafted &file) { file.entries[DATA].p_align = UINT64_C(1) << 40; },
+               -ELIBBAD},
+        Damage{"alignment_2", [](Crafted &file) { file.entries[DATA].p_align = UINT64_MAX; },
+               -ELIBBAD},
+        Damage{"overlap", [](Crafted &file) { file.entries[DATA].p_vaddr = 0; }, -ELIBBAD,
+               "overlap"},
+        Damage{"shared_page", [](Crafted &file) { file.entries[CODE].p_memsz = 0x2001; }, -ELIBBAD},
+        Damage{"entry_0", [](Crafted &file) { file.header.e_entry = 0x2010; }, -ELIBBAD,
+               "entry point"},
+        Damage{"entry_1", [](Crafted &file) { file.header.e_entry = 0x1800; }, -ELIBBAD,
+               "entry point"},
+        Damage{"entry_2", [](Crafted &file) { file.header.e_entry = 0x9000; }, -ELIBBAD,
+               "entry point"},
+        Damage{"entry_3", [](Crafted &file) { file.header.e_entry = UINT64_MAX; }, -ELIBBAD,
+               "entry point"},
+        Damage{"interpreter_length_0", [](Crafted &file) { add_interpreter(file, 0x900, 0); },
+               -ELIBBAD},
+        Damage{"interpreter_length_1", [](Crafted &file) { add_interpreter(file, 0x900, 1); },
+               -ELIBBAD},
+        Damage{"interpreter_length_2",
+               [](Crafted &file) { add_interpreter(file, 0x900, PATH_MAX + 1); }, -ELIBBAD},
+        Damage{"interpreter_length_3",
+               [](Crafted &file) { add_interpreter(file, 0x900, UINT64_MAX); }, -ELIBBAD},
+        Damage{"interpreter_beyond_the_file",
+               [](Crafted &file) { add_interpreter(file, UINT64_MAX - 4, 16); }, -ELIBBAD}),
+    files::by_name);
+
+TEST(elf_read, refuses_what_is_no_program)
+{
+    EXPECT_EQ(read(Bytes()).reason(), "is empty");
+    Result result = read(Bytes("hello, world; no program is in here"));
     EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "is built for aarch64");
-    crafted.header.e_machine = 0xfeed;
-    EXPECT_REASON(read(crafted), "is built for another architecture");
-}
-
-TEST(elf_read, refuses_the_other_byte_order)
-{
-    Crafted crafted;
-    crafted.header.e_ident[EI_DATA] = ELFDATA2MSB;
-    Result result = read(crafted);
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "byte order");
-}
-
-TEST(elf_read, refuses_a_core_dump)
-{
-    Crafted crafted;
-    crafted.header.e_type = ET_CORE;
-    EXPECT_REASON(read(crafted), "is a core dump");
-}
-
-TEST(elf_read, refuses_an_unknown_type)
-{
-    Crafted crafted;
-    crafted.header.e_type = 77;
-    EXPECT_EQ(read(crafted).status, -ENOEXEC);
-}
-
-TEST(elf_read, refuses_an_unknown_version)
-{
-    Crafted crafted;
-    crafted.header.e_version = 2;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_odd_program_headers)
-{
-    Crafted crafted;
-    crafted.header.e_phentsize = 57;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-    crafted = Crafted();
-    crafted.header.e_phnum = 0;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_huge_number_of_program_headers)
-{
-    Crafted crafted;
-    crafted.header.e_phnum = 0xffff;
-    Result result = read(crafted);
-    EXPECT_EQ(result.status, -ENOEXEC);
-    EXPECT_REASON(result, "has 65535 program headers");
-}
-
-TEST(elf_read, refuses_program_headers_whose_end_wraps)
-{
-    Crafted crafted;
-    crafted.header.e_phoff = UINT64_MAX - 8;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_program_that_loads_nothing)
-{
-    Crafted crafted;
-    for (Elf64_Phdr &entry : crafted.entries)
-        entry.p_type = PT_NOTE;
-    Result result = read(crafted);
-    EXPECT_EQ(result.status, -ELIBBAD);
-    EXPECT_REASON(result, "nothing to load");
+    EXPECT_EQ(result.reason(), "is not an ELF program");
 }
 
 TEST(elf_read, ignores_empty_segments)
@@ -308,67 +290,11 @@ TEST(elf_read, ignores_empty_segments)
     EXPECT_EQ(result.info.segment_count, 2u);
 }
 
-TEST(elf_read, refuses_a_segment_larger_in_the_file_than_in_memory)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_memsz = 0x80;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_segment_whose_memory_wraps)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_memsz = UINT64_MAX - 0x1000;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-    crafted.entries[Crafted::DATA].p_memsz = 0x2000;
-    crafted.entries[Crafted::DATA].p_vaddr = UINT64_MAX - 0xfff;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_segment_in_the_kernels_addresses)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_vaddr = 0x7ffffffff000;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_segment_beyond_the_file)
-{
-    Crafted crafted;
-    crafted.size = 0x10ff;
-    Result result = read(crafted);
-    EXPECT_EQ(result.status, -ELIBBAD);
-    EXPECT_REASON(result, "is truncated");
-}
-
-TEST(elf_read, refuses_a_segment_whose_place_in_the_file_wraps)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_offset = UINT64_MAX - 0xfff;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_a_segment_that_cannot_be_mapped_at_its_address)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_offset = 0xff0;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
 TEST(elf_read, accepts_a_segment_of_zeroes_wherever_its_offset_points)
 {
     Crafted crafted;
     crafted.add(PT_LOAD, PF_R | PF_W, UINT64_MAX, 0x5000, 0, 0x1000);
     EXPECT_EQ(read(crafted).status, 0);
-}
-
-TEST(elf_read, refuses_impossible_alignments)
-{
-    for (uint64_t align : {UINT64_C(0x1800), UINT64_C(1) << 40, UINT64_MAX}) {
-        Crafted crafted;
-        crafted.entries[Crafted::DATA].p_align = align;
-        EXPECT_EQ(read(crafted).status, -ELIBBAD) << align;
-    }
 }
 
 TEST(elf_read, rounds_low_down_to_the_alignment)
@@ -382,22 +308,6 @@ TEST(elf_read, rounds_low_down_to_the_alignment)
     ASSERT_EQ(result.status, 0) << result.reason();
     EXPECT_EQ(result.info.low, 0x200000u);
     EXPECT_EQ(result.info.phdr_vaddr, 0x203000u + sizeof(Elf64_Ehdr));
-}
-
-TEST(elf_read, refuses_overlapping_segments)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::DATA].p_vaddr = 0;
-    Result result = read(crafted);
-    EXPECT_EQ(result.status, -ELIBBAD);
-    EXPECT_REASON(result, "overlap");
-}
-
-TEST(elf_read, refuses_segments_that_share_a_page)
-{
-    Crafted crafted;
-    crafted.entries[Crafted::CODE].p_memsz = 0x2001;
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
 }
 
 TEST(elf_read, refuses_more_segments_than_it_maps)
@@ -428,16 +338,6 @@ TEST(elf_read, reads_the_first_interpreter)
     EXPECT_STREQ(result.info.interpreter, "/ld.so");
 }
 
-TEST(elf_read, refuses_an_interpreter_of_impossible_length)
-{
-    for (uint64_t length : {UINT64_C(0), UINT64_C(1), UINT64_C(PATH_MAX + 1), UINT64_MAX}) {
-        Crafted crafted;
-        crafted.size = 0x4000;
-        crafted.add(PT_INTERP, PF_R, 0x900, 0x900, length, length);
-        EXPECT_EQ(read(crafted).status, -ELIBBAD) << length;
-    }
-}
-
 TEST(elf_read, refuses_an_empty_interpreter)
 {
     Crafted crafted;
@@ -445,24 +345,6 @@ TEST(elf_read, refuses_an_empty_interpreter)
     Bytes bytes = crafted.bytes();
     bytes.replace(0x900, 2, Bytes(2, '\0'));
     EXPECT_EQ(read(bytes).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_an_interpreter_beyond_the_file)
-{
-    Crafted crafted;
-    crafted.add(PT_INTERP, PF_R, UINT64_MAX - 4, 0x900, 16, 16);
-    EXPECT_EQ(read(crafted).status, -ELIBBAD);
-}
-
-TEST(elf_read, refuses_an_entry_outside_the_code)
-{
-    Crafted crafted;
-    for (uint64_t entry : {UINT64_C(0x2010), UINT64_C(0x1800), UINT64_C(0x9000), UINT64_MAX}) {
-        crafted.header.e_entry = entry;
-        Result result = read(crafted);
-        EXPECT_EQ(result.status, -ELIBBAD) << entry;
-        EXPECT_REASON(result, "entry point");
-    }
 }
 
 TEST(elf_read, refuses_a_dynamic_section_outside_the_segments)

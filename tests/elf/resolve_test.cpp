@@ -58,18 +58,16 @@ class elf_resolve_real : public files::Directory
         elf_program_free(&program);
         return resolved;
     }
-    std::string program(const std::string &name)
+    // The same without root's rights.
+    Resolved resolve_as_user(const Strings &argv, const char *path = nullptr)
     {
-        return compile(name, "-fPIE -pie");
-    }
-    std::string script(const std::string &name, const std::string &line)
-    {
-        return write(name, line + "\necho hello\n");
+        bool privileged = geteuid() == 0;
+        EXPECT_TRUE(!privileged || seteuid(65534) == 0);
+        Resolved resolved = resolve(argv, path);
+        EXPECT_TRUE(!privileged || seteuid(0) == 0);
+        return resolved;
     }
 };
-
-#define EXPECT_REASON(result, part)                                                                \
-    EXPECT_NE((result).reason().find(part), std::string::npos) << (result).reason()
 
 std::string real(const char *path)
 {
@@ -148,17 +146,6 @@ TEST_F(elf_resolve_real, takes_a_path_relative_to_the_directory)
 
 // PATH
 
-TEST_F(elf_resolve_real, searches_path_in_order)
-{
-    std::string path = program("second/program");
-    program("third/program");
-    std::string search = at("first") + ":" + at("second") + ":" + at("third");
-    Resolved resolved = resolve({"program"}, search.c_str());
-    ASSERT_EQ(resolved.status, 0) << resolved.reason();
-    EXPECT_EQ(resolved.path, path);
-    EXPECT_EQ(resolved.argv, (Strings{"program"}));
-}
-
 TEST_F(elf_resolve_real, has_a_default_path)
 {
     Resolved resolved = resolve({"sh"});
@@ -175,166 +162,138 @@ TEST_F(elf_resolve_real, takes_relative_and_empty_path_elements_from_the_directo
         EXPECT_EQ(resolve({"outer"}, path, dirfd).path, outer) << path;
 }
 
-TEST_F(elf_resolve_real, searches_on_behind_what_may_not_be_executed)
-{
-    write("first/program", "data", 0644);
-    std::string path = program("second/program");
-    std::string search = at("first") + ":" + at("second");
-    EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
-}
-
-TEST_F(elf_resolve_real, remembers_what_may_not_be_executed)
-{
-    write("first/program", "data", 0644);
-    std::string search = at("first") + ":" + at("second");
-    Resolved resolved = resolve({"program"}, search.c_str());
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_REASON(resolved, "was found as " + at("first/program") + ", which is not executable");
-}
-
-TEST_F(elf_resolve_real, remembers_a_directory_of_the_name)
-{
-    std::filesystem::create_directories(at("first/program"));
-    Resolved resolved = resolve({"program"}, at("first").c_str());
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_REASON(resolved, "is a directory");
-}
-
-TEST_F(elf_resolve_real, remembers_what_lacks_its_interpreter)
-{
-    script("first/program", "#!/no/such/interpreter");
-    std::string search = at("first") + ":" + at("second");
-    Resolved resolved = resolve({"program"}, search.c_str());
-    EXPECT_EQ(resolved.status, -ENOENT);
-    EXPECT_REASON(resolved, "runs /no/such/interpreter, which does not exist");
-    std::string path = program("second/program");
-    EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
-}
-
-TEST_F(elf_resolve_real, stops_at_a_program_that_cannot_be_a_task)
-{
-    compile("first/program", "-no-pie");
-    program("second/program");
-    std::string search = at("first") + ":" + at("second");
-    EXPECT_EQ(resolve({"program"}, search.c_str()).status, -ENOEXEC);
-}
-
-TEST_F(elf_resolve_real, says_that_nothing_was_found)
-{
-    Resolved resolved = resolve({"no-such-program"}, (directory + ":" + at("messages")).c_str());
-    EXPECT_EQ(resolved.status, -ENOENT);
-    EXPECT_EQ(resolved.reason(), "was not found in PATH");
-}
-
 // A PATH that another user set up: what lies in there is unknown, and not "found".
 TEST_F(elf_resolve_real, finds_nothing_where_it_may_not_search)
 {
     std::filesystem::create_directories(at("closed"));
     ASSERT_EQ(chmod(at("closed").c_str(), 0), 0);
-    bool privileged = geteuid() == 0;
-    if (privileged) {
-        ASSERT_EQ(seteuid(65534), 0);
-    }
-    Resolved resolved = resolve({"no-such-program"}, at("closed").c_str());
-    if (privileged) {
-        ASSERT_EQ(seteuid(0), 0);
-    }
+    Resolved resolved = resolve_as_user({"no-such-program"}, at("closed").c_str());
     EXPECT_EQ(resolved.status, -ENOENT);
     EXPECT_EQ(resolved.reason(), "was not found in PATH");
 }
 
-TEST_F(elf_resolve_real, searches_on_behind_what_is_no_directory)
+struct Case {
+    const char *name, *make, *typed, *path;
+    int status;
+    const char *part; // of the reason; on success the program that was found
+};
+
+// '@' stands for the directory in all strings.
+class elf_resolve_case : public elf_resolve_real, public testing::WithParamInterface<Case>
 {
-    write("file", "");
-    std::string path = program("second/program");
-    std::string search = at("file") + ":" + at("second");
-    EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
+};
+
+TEST_P(elf_resolve_case, is_found_or_refused_with_the_reason)
+{
+    make(GetParam().make);
+    Resolved resolved = resolve({expand(GetParam().typed)}, expand(GetParam().path).c_str());
+    EXPECT_EQ(resolved.status, GetParam().status);
+    if (resolved.status != 0)
+        EXPECT_REASON(resolved, expand(GetParam().part));
+    else
+        EXPECT_EQ(resolved.path, expand(GetParam().part));
 }
 
-TEST_F(elf_resolve_real, skips_path_elements_that_are_too_long)
+Case found(const char *name, const char *make, const char *path, const char *program)
 {
-    std::string path = program("bin/program");
-    std::string search = "/" + std::string(2 * PATH_MAX, 'x') + ":" + at("bin");
-    EXPECT_EQ(resolve({"program"}, search.c_str()).path, path);
+    return {name, make, "program", path, 0, program};
 }
 
-TEST_F(elf_resolve_real, refuses_names_that_are_empty_or_too_long)
+Case not_found(const char *name, const char *make, const char *path, int status, const char *part)
 {
-    EXPECT_EQ(resolve({""}).status, -ENOENT);
-    EXPECT_EQ(resolve({std::string(NAME_MAX + 1, 'x')}).status, -ENAMETOOLONG);
-    EXPECT_EQ(resolve({"/" + std::string(PATH_MAX, 'x')}).status, -ENAMETOOLONG);
-    EXPECT_EQ(resolve({"/" + std::string(NAME_MAX + 1, 'x')}).status, -ENAMETOOLONG);
+    return {name, make, "program", path, status, part};
 }
 
-// Files that cannot run
-
-TEST_F(elf_resolve_real, refuses_a_missing_file)
+Case refused(const char *name, const char *make, const char *typed, int status,
+             const char *part = "")
 {
-    Resolved resolved = resolve({at("nothing")});
-    EXPECT_EQ(resolved.status, -ENOENT);
-    EXPECT_EQ(resolved.reason(), "does not exist");
-    EXPECT_EQ(resolve({at("messages") + "/x"}).status, -ENOENT);
-    write("file", "");
-    EXPECT_EQ(resolve({at("file/x")}).status, -ENOTDIR);
+    return {name, make, typed, "", status, part};
 }
 
-TEST_F(elf_resolve_real, refuses_a_directory)
-{
-    Resolved resolved = resolve({directory});
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_EQ(resolved.reason(), "is a directory");
-}
+const std::string LongName(NAME_MAX + 1, 'x'), LongPart = "/" + LongName;
+const std::string LongPath = "/" + std::string(PATH_MAX, 'x');
+const std::string LongElement = "/" + std::string(2 * PATH_MAX, 'x') + ":@/bin";
 
-TEST_F(elf_resolve_real, refuses_a_fifo_without_blocking)
-{
-    ASSERT_EQ(mkfifo(at("fifo").c_str(), 0755), 0);
-    Resolved resolved = resolve({at("fifo")});
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_EQ(resolved.reason(), "is not a regular file");
-}
+INSTANTIATE_TEST_SUITE_P(
+    search, elf_resolve_case,
+    testing::Values(
+        found("in_order", "pie second/program; pie third/program", "@/first:@/second:@/third",
+              "@/second/program"),
+        found("behind_not_executable", "data first/program; pie second/program", "@/first:@/second",
+              "@/second/program"),
+        found("behind_without_its_interpreter",
+              "script first/program '#!/no/such/interpreter'; pie second/program",
+              "@/first:@/second", "@/second/program"),
+        found("behind_a_file", "data file; pie second/program", "@/file:@/second",
+              "@/second/program"),
+        found("behind_an_element_that_is_too_long", "pie bin/program", LongElement.c_str(),
+              "@/bin/program"),
+        not_found("not_executable", "data first/program", "@/first:@/second", -EACCES,
+                  "was found as @/first/program, which is not executable"),
+        not_found("directory_of_the_name", "mkdir first/program", "@/first", -EACCES,
+                  "is a directory"),
+        not_found("without_its_interpreter", "script first/program '#!/no/such/interpreter'",
+                  "@/first:@/second", -ENOENT, "runs /no/such/interpreter, which does not exist"),
+        not_found("stops_at_what_cannot_be_a_task", "fixed first/program; pie second/program",
+                  "@/first:@/second", -ENOEXEC, ""),
+        not_found("nothing", "data file", "@:@/file", -ENOENT, "was not found in PATH")),
+    files::by_name);
 
-TEST_F(elf_resolve_real, refuses_devices)
-{
-    EXPECT_EQ(resolve({"/dev/null"}).status, -EACCES);
-    EXPECT_EQ(resolve({"/dev/tty"}).status, -EACCES);
-}
+INSTANTIATE_TEST_SUITE_P(
+    refused, elf_resolve_case,
+    testing::Values(
+        refused("empty_name", "", "", -ENOENT),
+        refused("too_long_name", "", LongName.c_str(), -ENAMETOOLONG),
+        refused("too_long_path", "", LongPath.c_str(), -ENAMETOOLONG),
+        refused("too_long_part", "", LongPart.c_str(), -ENAMETOOLONG),
+        refused("missing", "", "@/nothing", -ENOENT, "does not exist"),
+        refused("below_what_is_missing", "", "@/nothing/x", -ENOENT),
+        refused("below_a_file", "data file", "@/file/x", -ENOTDIR),
+        refused("directory", "", "@", -EACCES, "is a directory"),
+        refused("fifo", "mkfifo -m 755 fifo", "@/fifo", -EACCES, "is not a regular file"),
+        refused("device", "", "/dev/null", -EACCES), refused("terminal", "", "/dev/tty", -EACCES),
+        refused("empty_file", ": >empty; chmod 755 empty", "@/empty", -ENOEXEC, "is empty"),
+        refused("not_executable", "pie program; chmod 644 program", "@/program", -EACCES,
+                "is not executable by this user"),
+        refused("loop_of_links", "ln -s loop loop", "@/loop", -ELOOP),
+        refused("fixed", "fixed program", "@/program", -ENOEXEC, "is not position independent"),
+        refused("truncated", "pie program; truncate -s 700 program", "@/program", -ELIBBAD),
+        refused("setuid", "pie program; chmod 4755 program", "@/program", -EPERM, "is setuid"),
+        refused("setgid", "pie program; chmod 2755 program", "@/program", -EPERM, "is setgid"),
+        refused("missing_interpreter", "pie program -Wl,--dynamic-linker=/no/such/ld.so",
+                "@/program", -ENOENT, "needs the interpreter /no/such/ld.so, which does not exist"),
+        refused("fixed_interpreter", "fixed ld.so; pie program -Wl,--dynamic-linker=$PWD/ld.so",
+                "@/program", -ENOEXEC, "needs the interpreter @/ld.so, which is not position"),
+        refused("script_as_interpreter",
+                "script ld.so '#!/bin/sh'; pie program -Wl,--dynamic-linker=$PWD/ld.so",
+                "@/program", -ENOEXEC),
+        refused("interpreter_not_executable",
+                "data ld.so; pie program -Wl,--dynamic-linker=$PWD/ld.so", "@/program", -EACCES),
+        refused("shared_library_with_an_entry",
+                "cc -o lib.so source.c -shared -fPIC -Wl,-e,main -Wl,--no-as-needed -lm",
+                "@/lib.so", -ENOEXEC, "is a shared library"),
+        refused("valgrind", "pie valgrind", "@/valgrind", -ENOEXEC, "non-PIE"),
+        refused("link_to_valgrind", "pie valgrind; ln -s valgrind checker", "@/checker", -ENOEXEC,
+                "non-PIE"),
+        refused("script_of_itself", "script script \"#!$PWD/script\"", "@/script", -ELOOP),
+        refused("script_without_interpreter", "printf '#!' >script; chmod 755 script", "@/script",
+                -EACCES, "names no interpreter"),
+        refused("script_of_a_fixed_program", "fixed fixed; script script \"#!$PWD/fixed\"",
+                "@/script", -ENOEXEC, "runs @/fixed, which is not position independent")),
+    files::by_name);
 
-TEST_F(elf_resolve_real, refuses_an_empty_file)
+TEST_F(elf_resolve_real, finds_no_valgrind_where_there_is_none)
 {
-    Resolved resolved = resolve({write("empty", "")});
-    EXPECT_EQ(resolved.status, -ENOEXEC);
-    EXPECT_EQ(resolved.reason(), "is empty");
-}
-
-TEST_F(elf_resolve_real, refuses_a_file_that_is_not_executable)
-{
-    std::string path = program("program");
-    ASSERT_EQ(chmod(path.c_str(), 0644), 0);
-    Resolved resolved = resolve({path});
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_EQ(resolved.reason(), "is not executable by this user");
+    EXPECT_EQ(resolve({"valgrind"}, at("elsewhere").c_str()).status, -ENOENT);
 }
 
 TEST_F(elf_resolve_real, refuses_a_file_that_may_not_be_read)
 {
     std::string path = program("program");
     ASSERT_EQ(chmod(path.c_str(), 0111), 0);
-    bool privileged = geteuid() == 0;
-    if (privileged) {
-        ASSERT_EQ(seteuid(65534), 0);
-    }
-    Resolved resolved = resolve({path});
-    if (privileged) {
-        ASSERT_EQ(seteuid(0), 0);
-    }
+    Resolved resolved = resolve_as_user({path});
     EXPECT_EQ(resolved.status, -EACCES);
     EXPECT_EQ(resolved.reason(), "may not be read by this user");
-}
-
-TEST_F(elf_resolve_real, refuses_a_loop_of_links)
-{
-    std::filesystem::create_symlink("loop", at("loop"));
-    EXPECT_EQ(resolve({at("loop")}).status, -ELOOP);
 }
 
 // A private mount namespace. An ordinary user needs a user namespace for it, in which no file can
@@ -378,34 +337,6 @@ TEST_F(elf_resolve_real, refuses_a_file_that_was_deleted)
     EXPECT_REASON(resolved, "has no path");
 }
 
-// Programs that cannot be tasks
-
-TEST_F(elf_resolve_real, refuses_a_fixed_program)
-{
-    Resolved resolved = resolve({compile("fixed", "-no-pie")});
-    EXPECT_EQ(resolved.status, -ENOEXEC);
-    EXPECT_REASON(resolved, "is not position independent");
-}
-
-TEST_F(elf_resolve_real, refuses_a_truncated_program)
-{
-    Bytes whole = files::contents(program("program"));
-    EXPECT_EQ(resolve({write("cut", whole.substr(0, 700))}).status, -ELIBBAD);
-}
-
-TEST_F(elf_resolve_real, refuses_setuid_and_setgid)
-{
-    std::string path = program("program");
-    ASSERT_EQ(chmod(path.c_str(), 04755), 0);
-    Resolved resolved = resolve({path});
-    EXPECT_EQ(resolved.status, -EPERM);
-    EXPECT_REASON(resolved, "is setuid");
-    ASSERT_EQ(chmod(path.c_str(), 02755), 0);
-    resolved = resolve({path});
-    EXPECT_EQ(resolved.status, -EPERM);
-    EXPECT_REASON(resolved, "is setgid");
-}
-
 TEST_F(elf_resolve_real, ignores_setgid_without_group_execution)
 {
     std::string path = program("program");
@@ -433,33 +364,6 @@ TEST_F(elf_resolve_real, refuses_file_capabilities)
     EXPECT_REASON(resolved, "has file capabilities");
 }
 
-TEST_F(elf_resolve_real, refuses_a_missing_interpreter_by_name)
-{
-    Resolved resolved = resolve({compile("program", "-Wl,--dynamic-linker=/no/such/ld.so")});
-    EXPECT_EQ(resolved.status, -ENOENT);
-    EXPECT_REASON(resolved, "needs the interpreter /no/such/ld.so, which does not exist");
-}
-
-TEST_F(elf_resolve_real, refuses_an_interpreter_that_is_not_position_independent)
-{
-    std::string fixed = compile("fixed", "-no-pie");
-    Resolved resolved = resolve({compile("program", "-Wl,--dynamic-linker=" + fixed)});
-    EXPECT_EQ(resolved.status, -ENOEXEC);
-    EXPECT_REASON(resolved, "needs the interpreter " + fixed + ", which is not position");
-}
-
-TEST_F(elf_resolve_real, refuses_a_script_as_interpreter_of_a_program)
-{
-    std::string shell = script("script", "#!/bin/sh");
-    EXPECT_EQ(resolve({compile("program", "-Wl,--dynamic-linker=" + shell)}).status, -ENOEXEC);
-}
-
-TEST_F(elf_resolve_real, refuses_an_interpreter_that_is_not_executable)
-{
-    std::string data = write("data", "data", 0644);
-    EXPECT_EQ(resolve({compile("program", "-Wl,--dynamic-linker=" + data)}).status, -EACCES);
-}
-
 TEST_F(elf_resolve_real, takes_a_relative_interpreter_from_the_directory)
 {
     std::filesystem::create_symlink("/lib64/ld-linux-x86-64.so.2", at("ld.so"));
@@ -469,35 +373,10 @@ TEST_F(elf_resolve_real, takes_a_relative_interpreter_from_the_directory)
               real("/lib64/ld-linux-x86-64.so.2"));
 }
 
-TEST_F(elf_resolve_real, refuses_a_shared_library_with_an_entry)
-{
-    std::string path = compile("lib.so", "-shared -fPIC -Wl,-e,main -Wl,--no-as-needed -lm");
-    Resolved resolved = resolve({path});
-    EXPECT_EQ(resolved.status, -ENOEXEC);
-    EXPECT_REASON(resolved, "is a shared library");
-}
-
-TEST_F(elf_resolve_real, refuses_valgrind_wherever_it_stands)
-{
-    std::filesystem::create_symlink(program("valgrind"), at("checker"));
-    for (const std::string &path : {at("valgrind"), at("checker")}) {
-        Resolved resolved = resolve({path});
-        EXPECT_EQ(resolved.status, -ENOEXEC);
-        EXPECT_REASON(resolved, "non-PIE");
-    }
-    EXPECT_EQ(resolve({"valgrind"}, at("elsewhere").c_str()).status, -ENOENT);
-}
-
 struct Sanitized {
     const char *name, *compiler, *options;
     bool accepted;
 };
-
-// Names the case where the test is listed; otherwise its bytes would be printed.
-void PrintTo(const Sanitized &sanitized, std::ostream *out)
-{
-    *out << sanitized.compiler << " " << sanitized.options;
-}
 
 class elf_resolve_sanitizer : public elf_resolve_real, public testing::WithParamInterface<Sanitized>
 {
@@ -530,7 +409,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sanitized{"clang_thread", "clang", "-fsanitize=thread", false},
         Sanitized{"clang_memory", "clang", "-fsanitize=memory", false},
         Sanitized{"clang_undefined", "clang", "-fsanitize=undefined", true}),
-    [](const auto &each) { return std::string(each.param.name); });
+    files::by_name);
 
 // Scripts
 
@@ -601,26 +480,6 @@ TEST_F(elf_resolve_real, follows_five_script_lines_and_no_more)
     ASSERT_EQ(resolved.status, 0) << resolved.reason();
     EXPECT_EQ(resolved.argv, expected);
     EXPECT_EQ(resolve({at("script6")}).status, -ELOOP);
-}
-
-TEST_F(elf_resolve_real, refuses_a_script_that_names_itself)
-{
-    EXPECT_EQ(resolve({script("script", "#!" + at("script"))}).status, -ELOOP);
-}
-
-TEST_F(elf_resolve_real, refuses_a_script_line_without_interpreter)
-{
-    Resolved resolved = resolve({write("script", "#!")});
-    EXPECT_EQ(resolved.status, -EACCES);
-    EXPECT_REASON(resolved, "names no interpreter");
-}
-
-TEST_F(elf_resolve_real, tells_which_program_of_a_script_cannot_be_a_task)
-{
-    std::string fixed = compile("fixed", "-no-pie");
-    Resolved resolved = resolve({script("script", "#!" + fixed)});
-    EXPECT_EQ(resolved.status, -ENOEXEC);
-    EXPECT_REASON(resolved, "runs " + fixed + ", which is not position independent");
 }
 
 TEST_F(elf_resolve_real, runs_text_with_the_shell)

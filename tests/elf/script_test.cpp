@@ -89,7 +89,7 @@ class script_line_kernel : public files::Directory
         ASSERT_NE(shower, "");
     }
 
-    // What the program printed, or the error of execve as a number.
+    // The program's output, or the error of execve as a number.
     std::string run(const std::string &path) const
     {
         int ends[2];
@@ -97,7 +97,7 @@ class script_line_kernel : public files::Directory
         posix_spawn_file_actions_t actions;
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-        char one[] = "one", *argv[] = {const_cast<char *>(path.c_str()), one, nullptr};
+        char word[] = "word", *argv[] = {const_cast<char *>(path.c_str()), word, nullptr};
         pid_t pid;
         int error = posix_spawn(&pid, path.c_str(), &actions, nullptr, argv, environ);
         posix_spawn_file_actions_destroy(&actions);
@@ -113,7 +113,7 @@ class script_line_kernel : public files::Directory
         return text;
     }
 
-    std::string ours(const std::string &path, const Bytes &text) const
+    std::string expected(const std::string &path, const Bytes &text) const
     {
         Parsed parsed = parse(text);
         if (!parsed.is_script)
@@ -124,7 +124,7 @@ class script_line_kernel : public files::Directory
             return std::to_string(ENOENT);
         std::string argument = parsed.line.argument;
         return "[" + shower + "]" + (parsed.line.has_argument ? "[" + argument + "]" : "") + "[" +
-               path + "][one]";
+               path + "][word]";
     }
 
     std::string shower;
@@ -177,7 +177,7 @@ TEST_F(script_line_kernel, agrees)
     }
     for (const Bytes &text : texts) {
         std::string path = write("script", text);
-        EXPECT_EQ(ours(path, text), run(path)) << testing::PrintToString(text);
+        EXPECT_EQ(expected(path, text), run(path)) << testing::PrintToString(text);
     }
 }
 

@@ -48,7 +48,7 @@ class elf_symbol_real : public files::Directory
     }
 };
 
-TEST_F(elf_symbol_real, finds_functions_and_data_in_symtab)
+TEST_F(elf_symbol_real, finds_what_symtab_defines)
 {
     Descriptor fd(library());
     Symbol data = look_up(fd, "data_words");
@@ -60,13 +60,9 @@ TEST_F(elf_symbol_real, finds_functions_and_data_in_symtab)
     EXPECT_EQ(code.type, unsigned{STT_FUNC});
     EXPECT_NE(code.value, 0u);
     EXPECT_EQ(look_up(fd, "per_thread").type, unsigned{STT_TLS});
-}
-
-TEST_F(elf_symbol_real, finds_local_and_weak_symbols)
-{
-    Descriptor fd(library());
     EXPECT_EQ(look_up(fd, "hidden_one").status, 0);
     EXPECT_EQ(look_up(fd, "weakling").status, 0);
+    EXPECT_EQ(look_up(fd, "elsewhere").status, -ENOENT) << "it is only used";
 }
 
 TEST_F(elf_symbol_real, finds_dynamic_symbols_in_a_stripped_file)
@@ -103,12 +99,6 @@ TEST_F(elf_symbol_real, takes_an_old_version_when_there_is_no_other)
 {
     Descriptor fd(library("-s"));
     EXPECT_EQ(look_up(fd, "relic").status, 0);
-}
-
-TEST_F(elf_symbol_real, does_not_find_what_is_only_used)
-{
-    Descriptor fd(library());
-    EXPECT_EQ(look_up(fd, "elsewhere").status, -ENOENT);
 }
 
 TEST_F(elf_symbol_real, does_not_find_parts_of_names)
@@ -235,44 +225,48 @@ TEST(elf_symbol, counts_extended_sections)
     EXPECT_EQ(file.status(), -ELIBBAD);
 }
 
-TEST(elf_symbol, refuses_section_headers_beyond_the_file)
+struct Damage {
+    const char *name;
+    void (*make)(Sections &file);
+    int status = -ELIBBAD;
+    uint64_t size = 0; // of the file; 0: that of the sections
+};
+
+class elf_symbol_damaged : public testing::TestWithParam<Damage>
+{
+};
+
+TEST_P(elf_symbol_damaged, is_refused)
 {
     Sections file;
-    file.header.e_shoff = UINT64_MAX - 63;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-    file = Sections();
-    file.header.e_shentsize = 1;
-    EXPECT_EQ(file.status(), -ELIBBAD);
+    GetParam().make(file);
+    EXPECT_EQ(file.status(GetParam().size), GetParam().status);
 }
 
-TEST(elf_symbol, refuses_symbols_beyond_the_file)
-{
-    Sections file;
-    file.sections[Sections::DYNSYM].sh_offset = UINT64_MAX - 7;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-    file = Sections();
-    file.sections[Sections::DYNSYM].sh_entsize = 0;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-}
+constexpr auto DYNSYM = Sections::DYNSYM, STRINGS = Sections::STRINGS;
+constexpr uint64_t Huge = UINT64_C(3) << 30;
 
-TEST(elf_symbol, refuses_strings_that_are_none)
-{
-    Sections file;
-    file.sections[Sections::DYNSYM].sh_link = 77;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-    file.sections[Sections::DYNSYM].sh_link = Sections::DYNSYM;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-    file = Sections();
-    file.sections[Sections::STRINGS].sh_size = UINT64_MAX;
-    EXPECT_EQ(file.status(), -ELIBBAD);
-}
-
-TEST(elf_symbol, ignores_names_outside_the_strings)
-{
-    Sections file;
-    file.symbols[1].st_name = UINT32_MAX;
-    EXPECT_EQ(file.status(), -ENOENT);
-}
+INSTANTIATE_TEST_SUITE_P(
+    each, elf_symbol_damaged,
+    testing::Values(
+        Damage{"headers_beyond_the_file",
+               [](Sections &file) { file.header.e_shoff = UINT64_MAX - 63; }},
+        Damage{"header_size", [](Sections &file) { file.header.e_shentsize = 1; }},
+        Damage{"symbols_beyond_the_file",
+               [](Sections &file) { file.sections[DYNSYM].sh_offset = UINT64_MAX - 7; }},
+        Damage{"symbol_size", [](Sections &file) { file.sections[DYNSYM].sh_entsize = 0; }},
+        Damage{"no_strings", [](Sections &file) { file.sections[DYNSYM].sh_link = 77; }},
+        Damage{"other_section_for_strings",
+               [](Sections &file) { file.sections[DYNSYM].sh_link = DYNSYM; }},
+        Damage{"strings_beyond_the_file",
+               [](Sections &file) { file.sections[STRINGS].sh_size = UINT64_MAX; }},
+        Damage{"name_outside_the_strings",
+               [](Sections &file) { file.symbols[1].st_name = UINT32_MAX; }, -ENOENT},
+        Damage{"huge_strings", [](Sections &file) { file.sections[STRINGS].sh_size = Huge; },
+               -EFBIG, 2 * Huge},
+        Damage{"huge_symbols", [](Sections &file) { file.sections[DYNSYM].sh_size = Huge; }, -EFBIG,
+               2 * Huge}),
+    files::by_name);
 
 TEST(elf_symbol, refuses_versions_that_are_too_few)
 {
@@ -281,17 +275,6 @@ TEST(elf_symbol, refuses_versions_that_are_too_few)
     EXPECT_EQ(file.status(), -ELIBBAD);
     file.sections[Sections::VERSIONS].sh_link = 0;
     EXPECT_EQ(file.status(), 0) << "versions of another table do not matter";
-}
-
-TEST(elf_symbol, refuses_tables_made_to_exhaust_memory)
-{
-    const uint64_t huge = UINT64_C(3) << 30;
-    Sections file;
-    file.sections[Sections::STRINGS].sh_size = huge;
-    EXPECT_EQ(file.status(2 * huge), -EFBIG);
-    file = Sections();
-    file.sections[Sections::DYNSYM].sh_size = huge;
-    EXPECT_EQ(file.status(2 * huge), -EFBIG);
 }
 
 int collect(const char *name, void *context)
@@ -354,18 +337,13 @@ TEST(elf_each_needed, reads_up_to_the_end_mark)
     EXPECT_EQ(dynamic.names, std::vector<std::string>{"libx.so"});
 }
 
-TEST(elf_each_needed, refuses_strings_outside_the_file)
+TEST(elf_each_needed, refuses_strings_outside_the_file_and_names_outside_the_strings)
 {
-    Dynamic dynamic;
-    dynamic.entries = {{DT_NEEDED, {1}}, {DT_STRTAB, {0x20f0}}, {DT_STRSZ, {UINT64_MAX}}};
-    EXPECT_EQ(dynamic.status(), -ELIBBAD);
-}
-
-TEST(elf_each_needed, refuses_a_name_outside_the_strings)
-{
-    Dynamic dynamic;
-    dynamic.entries = {{DT_NEEDED, {16}}, {DT_STRTAB, {0x20f0}}, {DT_STRSZ, {16}}};
-    EXPECT_EQ(dynamic.status(), -ELIBBAD);
+    for (const auto &[name, size] : {std::pair<uint64_t, uint64_t>(1, UINT64_MAX), {16, 16}}) {
+        Dynamic dynamic;
+        dynamic.entries = {{DT_NEEDED, {name}}, {DT_STRTAB, {0x20f0}}, {DT_STRSZ, {size}}};
+        EXPECT_EQ(dynamic.status(), -ELIBBAD) << name;
+    }
 }
 
 TEST(elf_each_needed, refuses_a_dynamic_section_that_is_not_in_the_file)

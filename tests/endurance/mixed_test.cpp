@@ -21,7 +21,7 @@ struct Kind {
 };
 
 // A task that is killed between a mapping outside its range and the entry for it leaves it behind
-// (docs/memory.md): nobody could tell whose it is.
+// (docs/memory.md): its owner is not recorded yet.
 constexpr bool Spared = true;
 
 // What is not built, or not installed, is left out.
@@ -62,7 +62,7 @@ long page_tables_kib()
     return -1;
 }
 
-// What must not grow, when no task is there.
+// The figures that must not grow, while there is no task.
 struct Level {
     Footprint footprint = Footprint::now();
     long page_tables = page_tables_kib();
@@ -90,7 +90,7 @@ struct Level {
     }
 };
 
-// Some tasks at a time, of which the oldest is ended whenever another one starts.
+// Some tasks at a time; each start of a task ends the oldest.
 class Mixture
 {
   public:
@@ -168,7 +168,7 @@ long number_from(const char *name, long otherwise)
     return given ? strtol(given, nullptr, 10) : otherwise;
 }
 
-// What killed tasks have left ends in a moment.
+// Memory of killed tasks goes within a moment.
 Level settled(const Level &before)
 {
     Level level;

@@ -39,7 +39,6 @@ static void show(const struct insitu_channel *channels, unsigned count, int as_j
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t live = CHANNEL_LIVE;

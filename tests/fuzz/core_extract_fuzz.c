@@ -188,7 +188,6 @@ static int has_code(int to)
     return has;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int to = -1;

@@ -5,21 +5,13 @@
  * file is that another process rewrites at that moment. */
 #include "elf/internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define EXTENT_MAX (64UL << 20)
+#include "fuzz.h"
 
-static void require(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
+#define EXTENT_MAX (64UL << 20)
 
 static int file_of(const uint8_t *data, size_t size)
 {
@@ -98,7 +90,6 @@ static int ignore_name(const char *name, void *context)
     return 0;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const names[] = {"__asan_init", "other", NULL};

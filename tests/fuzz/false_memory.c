@@ -10,14 +10,6 @@
 
 #include "cmd/lib/output.h"
 
-void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
-
 void require_no_control(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

@@ -5,9 +5,9 @@
 #define ONESPACE_TESTS_FUZZ_FALSE_MEMORY_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "cmd/ps/ps.h"
+#include "fuzz.h"
 
 struct false_part {
     uint64_t at;
@@ -16,7 +16,7 @@ struct false_part {
 
 /* The descriptor of a file in memory. */
 int false_file(const char *name);
-/* The memory's. All of it is zero, as is each part after false_memory_clear. */
+/* The memory's. It begins as zeroes; false_memory_clear clears parts of it again. */
 int false_memory(void);
 void false_memory_write(uint64_t at, const void *bytes, size_t size);
 void false_memory_clear(const struct false_part *parts, unsigned count);
@@ -28,8 +28,6 @@ void false_parts_change(const struct false_part *parts, unsigned count, const ui
 /* This process, as the one member of the space with that memory; ps_copy reads it from now on. */
 struct ps_member false_memory_member(void);
 
-/* Aborts unless it holds. */
-void require(int holds, const char *what);
 /* Aborts if the text has a control character other than a newline. */
 void require_no_control(const char *text, size_t size);
 

@@ -115,7 +115,6 @@ static void remove_directory(void)
     rmdir(directory);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char path[PATH_MAX];

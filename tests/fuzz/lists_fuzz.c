@@ -2,25 +2,15 @@
  * node.
  *
  * The first byte: TASKS, and the number of the rank or node; the rest is the text. Beyond not
- * crashing: a list of CPUs gives each rank one CPU, or a message; Slurm's gives the nodes numbers
- * of which each stands in the text, and none behind its last node. */
+ * crashing: a list of CPUs gives each rank one CPU, or a message; Slurm's list
+ * gives each node a number that stands in the text, and none behind its last node. */
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "launch/launch.h"
+#include "fuzz.h"
 
 enum { TASKS = 0x80, NUMBER = 0x7f };
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static int stands_in(const char *text, int number)
 {
@@ -55,7 +45,6 @@ static void check_cpus(const char *text, int number)
         require(bound == 1 && CPU_COUNT(&cpus) == 1, "one CPU for each");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)

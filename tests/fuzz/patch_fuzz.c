@@ -115,7 +115,7 @@ static void check_calls(unsigned char *code, const unsigned char *before, size_t
         require(jump_target(code + span.at + sites[i].displaced) == trampoline);
         require_same(code, before, 0, span.at);
         require_same(code, before, span.at + span.length, size);
-        /* What stood in between stands before the jump. */
+        /* The instructions in between stand before the jump. */
         size_t by = span.length - 2u - sites[i].displaced;
         require_moved(code + span.at, before + span.at + by, sites[i].displaced, by);
         memcpy(code, before, size);

@@ -65,7 +65,6 @@ static void show(struct ps_space *space, enum show_order order, int as_json)
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint32_t mark = 1;

@@ -5,11 +5,11 @@
  * crashing: all words of a request that is accepted lie in its texts. */
 #include "launch/host.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "fuzz.h"
 
 enum { REAL_HEADER = 1, REAL_SIZE = 2 };
 
@@ -25,14 +25,6 @@ int onespace_spawn(const char *program, char *const argv[], char *const envp[],
 {
     (void)program, (void)argv, (void)envp, (void)attr;
     return -1;
-}
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
 }
 
 static void check_words(const struct request *request, char *const *words, uint32_t count)
@@ -69,7 +61,6 @@ static void receive(int socket)
     request_free(request);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct protocol_request request;

@@ -7,15 +7,13 @@
  * was received is open and the receiver's, none is open afterwards that the receiver does not know,
  * and success means that as many came as were expected. */
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "launch/protocol.h"
+#include "fuzz.h"
 
 enum {
     REPLY = 0x80,
@@ -26,14 +24,6 @@ enum {
     RIGHTS_MAX = 253, /* the kernel's, for a message */
     DESCRIPTORS = 640 /* that may be open at once */
 };
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static unsigned open_count(void)
 {
@@ -103,7 +93,6 @@ static void receive(int socket, unsigned what, unsigned expected)
     } while (result == 0 && expected > 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rlimit limit, low;

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(strchr(line.argument, '\n') == NULL);
     require(line.argument[0] != ' ' && line.argument[0] != '\t');
     require(line.has_argument || argument == 0);
-    /* What follows the first line has no effect. */
+    /* The text behind the first line has no effect. */
     const uint8_t *newline = memchr(data, '\n', size < ELF_SCRIPT_LINE ? size : ELF_SCRIPT_LINE);
     struct elf_script_line again;
     if (newline != NULL) {

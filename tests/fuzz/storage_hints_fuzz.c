@@ -5,11 +5,10 @@
  * is named, and a division into storage and memory has the size. */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "storage/region/region.h"
+#include "fuzz.h"
 
 static const char *const names[] = {
     "alloc_type",
@@ -30,14 +29,6 @@ enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
 static char values[NAMES][2 * PATH_MAX];
 static int is_set[NAMES];
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static const char *look_up(void *context, const char *key)
 {
@@ -95,7 +86,6 @@ static void check(uint64_t size)
     require(hints.filename == NULL, "nothing is left");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t window = 0;

@@ -6,25 +6,16 @@
  * record, and of data that are read every byte is in the file and has the right sum. */
 #include <endian.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "storage/versions/slots.h"
+#include "fuzz.h"
 
 enum { MAGIC = 1, RECORD_SUM = 2, MARK = 4, SUMS = 8, FILE_MAX = 1 << 20, HEAD = 96 };
 
 static unsigned char file[FILE_MAX];
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static void put32(size_t at, uint32_t value)
 {
@@ -104,7 +95,6 @@ static void check_file(size_t size)
     close(fd);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 3)
@@ -115,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         whole = VERSIONS_SUMS_AT;
     memset(file, 0, whole);
     memcpy(file, data + 3, head);
-    /* What follows the record goes to mark, sums and data alike. */
+    /* The bytes behind the record go to mark, sums and data alike. */
     for (size_t at = VERSIONS_MARK_AT; rest && at + rest <= whole; at += 31 * 1024)
         memcpy(file + at, data + 3 + head, rest);
     make_right(whole, data[0]);

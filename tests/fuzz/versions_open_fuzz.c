@@ -6,13 +6,12 @@
  * a version, and the window opens with that one again. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "storage/versions/slots.h"
+#include "fuzz.h"
 
 enum {
     SLOTS = 6,
@@ -29,14 +28,6 @@ enum {
 static char directory[64], path[80];
 static char bytes[PART_MAX];
 static size_t part_length;
-
-static void require(int holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static void prepare(void)
 {
@@ -242,7 +233,6 @@ static void check_window(const uint8_t *from)
     versions_close(versions);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char name[100];

@@ -31,8 +31,7 @@ def _gpu():
 
 def used_mib(job):
     """The GPU's memory in use, with that of a process that asks."""
-    result = job.run([STEPS, "used"])
-    assert result.code == 0, result
+    result = job.run([STEPS, "used"]).expect()
     return int(result.out.split()[1])
 
 
@@ -45,8 +44,7 @@ def wait_until_at_most(job, mib):
 
 @pytest.mark.parametrize("tasks", [1, 2, 8, 16])
 def test_tasks_copy_to_the_gpu_and_back(job, tasks):
-    result = job.run([*RUN, "-n", str(tasks), STEPS, "copy"], timeout=120)
-    assert result.code == 0 and result.out == "copy: 0 wrong\n" * tasks, result
+    job.run([*RUN, "-n", str(tasks), STEPS, "copy"], timeout=120).expect(out="copy: 0 wrong\n" * tasks)
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -60,8 +58,7 @@ def test_killed_task_gives_back_its_memory_and_the_other_goes_on(job, started, v
     os.kill(tasks[victim].pid, signal.SIGKILL)
     wait_until_at_most(job, both - HELD_MIB)
     command.process.stdin.close()
-    result = command.finish()
-    assert "copy: 0 wrong" in result.out and result.code == 128 + signal.SIGKILL, result
+    command.finish().expect(128 + signal.SIGKILL, shows="copy: 0 wrong")
     wait_until_at_most(job, before)
 
 
@@ -83,13 +80,11 @@ def test_memory_of_the_gpu_is_shared_between_tasks_of_a_space(job, tmp_path):
 
 def test_origins_of_puts_and_gets_in_the_memory_of_the_gpu(job, guests, stock_mpi):
     command = stock_mpi.command(2, [*RUN, guests.mpi(stock_mpi, "mpi_window_device"), PROGRAMS / "gpu-memory.so"])
-    result = job.run(command, timeout=120, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], result
+    job.run(command, timeout=120, env=stock_mpi.env).expect(lines=["rank 0: 0 wrong", "rank 1: 0 wrong"])
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_pytorch(job, tasks):
     if job.run(["python3", "-c", "import torch; raise SystemExit(not torch.cuda.is_available())"]).code != 0:
         pytest.skip("no PyTorch with CUDA here")
-    result = job.run([*RUN, "-n", str(tasks), "python3", "-c", TORCH], timeout=120)
-    assert result.code == 0 and result.out == "right\n" * tasks, result
+    job.run([*RUN, "-n", str(tasks), "python3", "-c", TORCH], timeout=120).expect(out="right\n" * tasks)

@@ -30,8 +30,7 @@ NUMBER = r"0x[0-9a-f]+"
 
 @pytest.mark.skipif(not HAS_NONE, reason="this CPU has protection keys")
 def test_without_keys_guard_is_refused(job):
-    result = job.run([*RUN, "--guard", "-n", "2", "/bin/echo", "ran"])
-    assert result.code == 1 and result.out == "", result
+    result = job.run([*RUN, "--guard", "-n", "2", "/bin/echo", "ran"]).expect(1, out="")
     assert result.err.count("\n") == 1 and "--guard: this CPU has no protection keys" in result.err, result
 
 
@@ -206,8 +205,8 @@ def test_reports_and_children(run_there):
     assert report[1].count("continuing (--guard=report)") == 1, report  # of 1000 times
     assert child[0] == 0 and "kept, child killed" in child[1], child
     assert child[1].count("in the globals of task 0 (spawner)") == 3, child
-    said = "-22 /usr/bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"
-    assert refused[0] == 0 and refused[1].count(said) == 3, refused
+    output = "-22 /usr/bin/true: would be guarded, since the task that spawns it is: leave ONESPACE_SPAWN_NO_INTERPOSE"
+    assert refused[0] == 0 and refused[1].count(output) == 3, refused
 
 
 @in_machine

@@ -98,7 +98,7 @@ TEST_F(channel, wants_options_that_make_sense)
     EXPECT_EQ(Producer("a", [](Options &o) { o.ranks = 2047, o.depth = 3; }).result, -ENOSPC);
 }
 
-TEST_F(channel, table_that_is_full_is_said)
+TEST_F(channel, table_that_is_full_is_reported)
 {
     std::vector<std::unique_ptr<Producer>> all;
     for (int i = 0; i < ONESPACE_INSITU_CHANNELS; i++) {
@@ -177,12 +177,12 @@ TEST_F(channel, step_that_was_released_is_not_read_by_its_old_ticket)
 TEST_F(channel, ticket_of_another_handle_is_refused)
 {
     Producer producer;
-    Consumer one, two;
+    Consumer first, second;
     Step step;
     EXPECT_EQ(producer.give(1), 0);
-    EXPECT_EQ(one.take(&step), 0);
-    EXPECT_EQ(two.release(step), -EINVAL);
-    EXPECT_EQ(one.release(step), 0);
+    EXPECT_EQ(first.take(&step), 0);
+    EXPECT_EQ(second.release(step), -EINVAL);
+    EXPECT_EQ(first.release(step), 0);
 }
 
 TEST_F(channel, ends_are_not_mistaken_for_one_another)
@@ -238,20 +238,20 @@ TEST_F(channel, several_steps_are_held_at_once)
     Producer producer("channel", [](Options &o) { o.depth = 2; });
     producer.use_sets(2);
     Consumer consumer(ONESPACE_INSITU_EVERY);
-    Step one, two;
+    Step first, second;
     EXPECT_EQ(producer.give(1), 0);
     EXPECT_EQ(producer.give(2), 0);
-    EXPECT_EQ(consumer.take(&one), 0);
-    EXPECT_EQ(consumer.take(&two), 0);
+    EXPECT_EQ(consumer.take(&first), 0);
+    EXPECT_EQ(consumer.take(&second), 0);
     EXPECT_EQ(producer.give(3), -ETIMEDOUT);
-    EXPECT_TRUE(consumer.is_whole(one) && consumer.is_whole(two));
-    EXPECT_EQ(consumer.release(two), 0);
+    EXPECT_TRUE(consumer.is_whole(first) && consumer.is_whole(second));
+    EXPECT_EQ(consumer.release(second), 0);
     EXPECT_EQ(producer.give(3), -ETIMEDOUT); // would reuse the arrays of step 1
-    EXPECT_EQ(consumer.release(one), 0);
+    EXPECT_EQ(consumer.release(first), 0);
     EXPECT_EQ(producer.give(3), 0);
 }
 
-TEST_F(channel, end_is_told_after_the_last_step)
+TEST_F(channel, end_is_reported_after_the_last_step)
 {
     Producer producer;
     Consumer consumer(ONESPACE_INSITU_EVERY);
@@ -310,10 +310,10 @@ TEST_F(channel, consumers_are_waited_for_before_the_first_step)
 {
     Producer producer("channel", [](Options &o) { o.consumers = 2; });
     EXPECT_EQ(producer.begin(1), -ETIMEDOUT);
-    Consumer one;
+    Consumer first;
     EXPECT_EQ(producer.begin(1), -ETIMEDOUT);
     {
-        Consumer two;
+        Consumer second;
         EXPECT_EQ(producer.begin(1), 0);
         EXPECT_EQ(producer.publish(), 0);
     }

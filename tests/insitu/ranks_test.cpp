@@ -17,20 +17,20 @@ static std::function<void(Options &)> rank_of(unsigned rank, unsigned count, int
 
 TEST_F(ranks, make_a_step_together)
 {
-    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
-    ASSERT_EQ(two.result, 0) << message();
+    Producer left("channel", rank_of(0, 2)), right("channel", rank_of(1, 2));
+    ASSERT_EQ(right.result, 0) << message();
     Consumer consumer;
     Step step;
-    EXPECT_EQ(one.give(1), 0);
+    EXPECT_EQ(left.give(1), 0);
     EXPECT_EQ(consumer.next(), -ETIMEDOUT);
-    EXPECT_EQ(two.give(1), 0);
+    EXPECT_EQ(right.give(1), 0);
     ASSERT_EQ(consumer.take(&step), 0);
     EXPECT_EQ(step.ranks, 2u);
     Array first, second;
     EXPECT_EQ(consumer.get(step, "x", &first, ONESPACE_INSITU_ANY, 0), 0);
     EXPECT_EQ(consumer.get(step, "x", &second, ONESPACE_INSITU_ANY, 1), 0);
-    EXPECT_EQ(first.address, one.sets[0].data());
-    EXPECT_EQ(second.address, two.sets[0].data());
+    EXPECT_EQ(first.address, left.sets[0].data());
+    EXPECT_EQ(second.address, right.sets[0].data());
     EXPECT_EQ(consumer.get(step, "x", &second, ONESPACE_INSITU_ANY, 2), -EINVAL);
     EXPECT_TRUE(says("no rank 2")) << message();
     EXPECT_EQ(consumer.release(step), 0);
@@ -38,24 +38,24 @@ TEST_F(ranks, make_a_step_together)
 
 TEST_F(ranks, are_all_there_before_a_consumer_is_let_in_and_a_step_begun)
 {
-    Producer one("channel", rank_of(0, 2));
+    Producer first("channel", rank_of(0, 2));
     EXPECT_EQ(Consumer().result, -ETIMEDOUT);
-    EXPECT_EQ(one.begin(1), -ETIMEDOUT);
-    Producer two("channel", rank_of(1, 2));
+    EXPECT_EQ(first.begin(1), -ETIMEDOUT);
+    Producer second("channel", rank_of(1, 2));
     EXPECT_EQ(Consumer().result, 0);
-    EXPECT_EQ(one.begin(1), 0);
+    EXPECT_EQ(first.begin(1), 0);
 }
 
 TEST_F(ranks, have_numbers_of_their_own)
 {
-    Producer one("channel", rank_of(1, 2)), again("channel", rank_of(1, 2));
+    Producer first("channel", rank_of(1, 2)), again("channel", rank_of(1, 2));
     EXPECT_EQ(again.result, -EEXIST);
     EXPECT_TRUE(says("rank 1 of channel")) << message();
 }
 
 TEST_F(ranks, must_say_the_same_of_the_channel)
 {
-    Producer one("channel", rank_of(0, 2));
+    Producer first("channel", rank_of(0, 2));
     EXPECT_EQ(Producer("channel", rank_of(1, 3)).result, -EINVAL);
     EXPECT_EQ(Producer("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP)).result, -EINVAL);
     EXPECT_EQ(Producer("channel", rank_of(1, 2, 0, 2)).result, -EINVAL);
@@ -64,61 +64,61 @@ TEST_F(ranks, must_say_the_same_of_the_channel)
 
 TEST_F(ranks, must_begin_the_same_steps)
 {
-    Producer one("channel", rank_of(0, 2)), two("channel", rank_of(1, 2));
-    EXPECT_EQ(one.begin(6), 0);
-    EXPECT_EQ(two.begin(7), -EINVAL);
+    Producer first("channel", rank_of(0, 2)), second("channel", rank_of(1, 2));
+    EXPECT_EQ(first.begin(6), 0);
+    EXPECT_EQ(second.begin(7), -EINVAL);
     EXPECT_TRUE(says("rank 1 begins step 7 where another rank began step 6")) << message();
-    EXPECT_EQ(two.begin(6), 0);
+    EXPECT_EQ(second.begin(6), 0);
 }
 
 TEST_F(ranks, skip_the_same_steps)
 {
-    Producer one("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
-        two("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
+    Producer first("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
+        second("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
     Consumer consumer;
     Step step;
-    EXPECT_EQ(one.give(1), 0);
-    EXPECT_EQ(one.give(2), 1); // the other rank is still filling step 1
-    EXPECT_EQ(two.give(1), 0);
-    EXPECT_EQ(two.give(2), 1);
+    EXPECT_EQ(first.give(1), 0);
+    EXPECT_EQ(first.give(2), 1); // the other rank is still filling step 1
+    EXPECT_EQ(second.give(1), 0);
+    EXPECT_EQ(second.give(2), 1);
     EXPECT_EQ(consumer.take(&step), 0);
-    EXPECT_EQ(two.give(3), 1);
+    EXPECT_EQ(second.give(3), 1);
     EXPECT_EQ(consumer.release(step), 0);
-    EXPECT_EQ(one.give(3), 1); // as was decided
-    EXPECT_EQ(one.give(4), 0);
-    EXPECT_EQ(two.give(4), 0);
+    EXPECT_EQ(first.give(3), 1); // as was decided
+    EXPECT_EQ(first.give(4), 0);
+    EXPECT_EQ(second.give(4), 0);
     EXPECT_EQ(consumer.next(), 4);
 }
 
 TEST_F(ranks, of_a_channel_that_skips_do_not_run_too_far_ahead)
 {
-    Producer one("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
-        two("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
+    Producer first("channel", rank_of(0, 2, ONESPACE_INSITU_SKIP)),
+        second("channel", rank_of(1, 2, ONESPACE_INSITU_SKIP));
     uint64_t step = 1;
     int result;
-    while ((result = one.give(step)) >= 0 && step < 1000)
+    while ((result = first.give(step)) >= 0 && step < 1000)
         step++;
     EXPECT_EQ(result, -ETIMEDOUT);
     EXPECT_GT(step, 200u);
-    EXPECT_EQ(two.give(1), 0);
-    EXPECT_EQ(one.give(step), 0); // all of step 1 was released
+    EXPECT_EQ(second.give(1), 0);
+    EXPECT_EQ(first.give(step), 0); // all of step 1 was released
 }
 
 TEST_F(ranks, that_close_end_the_channel_after_what_is_complete)
 {
-    Producer one("channel", rank_of(0, 2, 0, 2)), two("channel", rank_of(1, 2, 0, 2));
+    Producer first("channel", rank_of(0, 2, 0, 2)), second("channel", rank_of(1, 2, 0, 2));
     Consumer consumer(ONESPACE_INSITU_EVERY);
-    one.use_sets(2);
-    two.use_sets(2);
-    EXPECT_EQ(one.give(1), 0);
-    EXPECT_EQ(one.close(0), -ETIMEDOUT);
+    first.use_sets(2);
+    second.use_sets(2);
+    EXPECT_EQ(first.give(1), 0);
+    EXPECT_EQ(first.close(0), -ETIMEDOUT);
     EXPECT_EQ(consumer.next(), -ETIMEDOUT); // step 1 is still to come
-    EXPECT_EQ(two.give(1), 0);
-    EXPECT_EQ(two.begin(2), -EPIPE);
+    EXPECT_EQ(second.give(1), 0);
+    EXPECT_EQ(second.begin(2), -EPIPE);
     EXPECT_EQ(consumer.next(), 1);
     EXPECT_EQ(consumer.next(), -ENODATA);
-    EXPECT_EQ(one.close(0), 0);
-    EXPECT_EQ(two.close(0), 0);
+    EXPECT_EQ(first.close(0), 0);
+    EXPECT_EQ(second.close(0), 0);
 }
 
 // ---- Reading boxes of the global array ----
@@ -150,25 +150,25 @@ class boxes : public ranks
     void SetUp() override
     {
         ranks::SetUp();
-        one = std::make_unique<Producer>("channel", rank_of(0, 2));
-        two = std::make_unique<Producer>("channel", rank_of(1, 2));
+        first = std::make_unique<Producer>("channel", rank_of(0, 2));
+        second = std::make_unique<Producer>("channel", rank_of(1, 2));
         consumer = std::make_unique<Consumer>();
     }
     void TearDown() override
     {
         EXPECT_EQ(consumer->release(step), 0);
         consumer.reset();
-        one.reset();
-        two.reset();
+        first.reset();
+        second.reset();
         ranks::TearDown();
     }
     // A step of both ranks, each with its own idea of the global array's width.
     void hand_out(uint64_t width_of_one, uint64_t width_of_two)
     {
         global_width = width_of_one;
-        give(*one, 0, left);
+        give(*first, 0, left);
         global_width = width_of_two;
-        give(*two, 1, right);
+        give(*second, 1, right);
         ASSERT_EQ(consumer->take(&step), 0);
     }
     int read(std::vector<uint64_t> offset, std::vector<uint64_t> shape,
@@ -178,7 +178,7 @@ class boxes : public ranks
         return onespace_insitu_read(consumer->handle, &step, "x", type, offset.data(), shape.data(),
                                     got.data());
     }
-    std::unique_ptr<Producer> one, two;
+    std::unique_ptr<Producer> first, second;
     std::unique_ptr<Consumer> consumer;
     Step step;
     uint64_t global_width = 0;

@@ -54,7 +54,7 @@ TEST_F(taken_back, is_not_found_by_who_comes_later)
 {
     Producer producer;
     EXPECT_EQ(producer.give(1), 0);
-    EXPECT_EQ(reclaim(producer), 0); // there is nobody
+    EXPECT_EQ(reclaim(producer), 0); // there is no consumer
     Consumer late(ONESPACE_INSITU_EVERY), latest;
     EXPECT_EQ(late.next(), -ETIMEDOUT);
     EXPECT_EQ(latest.next(), -ETIMEDOUT);

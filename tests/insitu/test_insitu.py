@@ -41,10 +41,8 @@ def test_analysis_joins_a_running_space(job, insitu, policy):
     consumer = start(job, insitu, "consume", "data", EVERY)
     producer.wait_for("published")
     producer.process.stdin.close()
-    result = consumer.finish()
-    assert result.code == 0 and f"200 steps, the last 200: {ENDED}" in result.out, result
-    result = producer.finish()
-    assert result.code == 0, result
+    consumer.finish().expect(shows=f"200 steps, the last 200: {ENDED}")
+    producer.finish().expect()
 
 
 def test_consumers_are_started_with_the_producer(job, insitu):

@@ -1,46 +1,10 @@
-// tests/interpose/children_test.cpp: a task's own children and threads, made in every way.
+// tests/interpose/children_test.cpp: a task's own children, which are no members and may outlive
+// it.
 #include "fixture.hpp"
 
 using namespace fixture;
 
 using children = SpaceTest;
-
-static void expect_same(const std::string &scene, const std::string &output)
-{
-    Words words = {program("children"), scene};
-    EXPECT_EQ(as_task(words), exits(output));
-    EXPECT_EQ(as_process(words), exits(output));
-}
-
-TEST_F(children, by_fork_have_a_copy_of_everything)
-{
-    expect_same("fork", "exit 42\nparent 1\n");
-}
-
-TEST_F(children, by_fork_may_fork)
-{
-    expect_same("fork-grandchild", "exit 6\n");
-}
-
-TEST_F(children, by_fork_crash_alone)
-{
-    expect_same("fork-crash", "signal 11\n");
-}
-
-TEST_F(children, by_fork_work_whatever_other_threads_were_doing)
-{
-    expect_same("fork-beside-threads", "fine\n");
-}
-
-TEST_F(children, by_vfork_execute_or_exit)
-{
-    expect_same("vfork", "exit 99\n");
-}
-
-TEST_F(children, by_vfork_may_be_killed_at_any_time)
-{
-    expect_same("vfork-killed", "goes on\n");
-}
 
 static void expect_to_outlive()
 {
@@ -65,22 +29,7 @@ TEST_F(children, of_a_task_may_have_real_time_priorities)
     Outcome process = as_process({program("children"), "real-time"});
     if (process == exits("", 77))
         GTEST_SKIP() << "needs permission to use SCHED_FIFO";
-    expect_same("real-time", "both ran\n");
-}
-
-TEST_F(children, by_posix_spawn)
-{
-    expect_same("posix-spawn", "No such file or directory\n");
-}
-
-TEST_F(children, by_system)
-{
-    expect_same("system", "exit 23\n");
-}
-
-TEST_F(children, by_popen)
-{
-    expect_same("popen", "from the pipe\nexit 24\n");
+    expect_same({program("children"), "real-time"}, exits("both ran\n"));
 }
 
 TEST_F(children, by_fork_are_no_members)
@@ -110,10 +59,4 @@ TEST_F(children, that_outlive_the_task_do_not_disturb_the_space)
     EXPECT_EQ(task.wait(), 0);
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
     EXPECT_EQ(as_task({"true"}).status, 0);
-}
-
-TEST_F(children, robust_mutexes_beside_the_spaces_own)
-{
-    expect_same("robust", "owner died\nowner died\nowner died\n");
-    expect_same("robust-shared", "owner died\n");
 }

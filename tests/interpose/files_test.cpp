@@ -95,7 +95,8 @@ TEST_F(files, whose_first_segment_is_code_are_searched)
     EXPECT_EQ(joined.output.find("close 0"), std::string::npos) << joined.output;
 }
 
-// Of the same size and time as that which all tasks share, in a mount namespace of the task's own.
+// The file has the size and time of the one that all tasks share, and lies in a mount namespace of
+// the task's own.
 TEST_F(files, bound_over_the_linkers_cache_are_read_instead_of_it)
 {
     struct stat cache;

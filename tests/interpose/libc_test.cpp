@@ -9,24 +9,13 @@ using namespace fixture;
 // The program plain.c.
 using libc = BuildsTest;
 
-TEST_P(libc, starts_and_prints)
+TEST_P(libc, starts_prints_allocates_and_runs_threads)
 {
-    EXPECT_EQ(as_task({program(GetParam()), "hello"}), exits("hello 6\n", 3));
-}
-
-TEST_P(libc, starts_without_an_error)
-{
-    EXPECT_EQ(as_task({program(GetParam()), "errno"}), exits("errno 0, then 0\n"));
-}
-
-TEST_P(libc, allocates)
-{
-    EXPECT_EQ(as_task({program(GetParam()), "malloc"}), exits("wrong 0\n"));
-}
-
-TEST_P(libc, runs_threads)
-{
-    EXPECT_EQ(as_task({program(GetParam()), "threads"}), exits("wrong 0\n"));
+    for (const auto &[scene, outcome] : {std::pair("hello", exits("hello 6\n", 3)),
+                                         {"errno", exits("errno 0, then 0\n")},
+                                         {"malloc", exits("wrong 0\n")},
+                                         {"threads", exits("wrong 0\n")}})
+        EXPECT_EQ(as_task({program(GetParam()), scene}), outcome) << scene;
 }
 
 TEST_P(libc, runs_beside_others)
@@ -38,12 +27,7 @@ TEST_P(libc, runs_beside_others)
         EXPECT_EQ(task->finish(), exits("wrong 0\n"));
 }
 
-INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "plain-musl"),
-                         [](const auto &built) {
-                             std::string name = built.param;
-                             std::replace(name.begin(), name.end(), '-', '_');
-                             return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(of, libc, testing::Values("plain", "plain-static", "plain-musl"), by_name);
 
 using language = SpaceTest;
 
@@ -51,8 +35,8 @@ TEST_F(language, go_recovers_from_nil_pointers)
 {
     if (!is_built("nil-go"))
         GTEST_SKIP() << "needs go";
-    std::string said = "runtime error: invalid memory address or nil pointer dereference\n";
-    EXPECT_EQ(as_task({program("nil-go")}), exits(said));
+    std::string output = "runtime error: invalid memory address or nil pointer dereference\n";
+    EXPECT_EQ(as_task({program("nil-go")}), exits(output));
 }
 
 TEST_F(language, java_catches_null_pointers)

@@ -9,13 +9,6 @@ using namespace fixture;
 
 using mappings = SpaceTest;
 
-static void expect_same(const Words &words)
-{
-    Outcome process = as_process(words);
-    EXPECT_EQ(process.status, 0) << process.output;
-    EXPECT_EQ(as_task(words), process);
-}
-
 // The scene prints the lowest and the highest address that it was given.
 static void expect_in_range(const Words &words, unsigned flags = 0)
 {
@@ -31,27 +24,14 @@ static void expect_in_range(const Words &words, unsigned flags = 0)
     EXPECT_EQ(task.finish().status, 0);
 }
 
-TEST_F(mappings, that_are_moved_or_duplicated_keep_their_old_place)
-{
-    expect_same({program("mappings"), "mremap"});
-}
-
-TEST_F(mappings, of_devices_that_choose_the_address)
-{
-    expect_same({program("mappings"), "ring"});
-}
-
-TEST_F(mappings, of_files_of_huge_pages)
-{
-    expect_same({program("mappings"), "huge"});
-}
-
 TEST_F(mappings, of_pages_of_1_gib)
 {
     Words words = {program("mappings"), "gib"};
-    if (as_process(words).output.starts_with("none"))
+    Outcome process = as_process(words);
+    if (process.output.starts_with("none"))
         GTEST_SKIP() << "no pages of 1 GiB here (/sys/kernel/mm/hugepages/hugepages-1048576kB)";
-    expect_same(words);
+    EXPECT_EQ(process.status, 0) << process.output;
+    EXPECT_EQ(as_task(words), process);
 }
 
 // The first in the space is at the beginning of the shared ones, which suits huge pages.
@@ -106,10 +86,6 @@ TEST_F(mappings, unseen_or_not_leave_later_tasks_able_to_run)
     if (outcome != exits("set\n"))
         GTEST_SKIP() << "PR_SET_MDWE needs Linux 6.3";
     EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}), exits("wrong 0\n"));
-    auto as_thread = [](Attr &attr) {
-        attr.flags = ONESPACE_SPAWN_THREAD;
-        attr.fd_count = 0;
-    };
     EXPECT_EQ(as_task({program("memory"), "allocate", "10", "1"}, as_thread).status, 0);
 
     rlimit before, none; // without a file for the changed code
@@ -140,18 +116,12 @@ TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_are_two)
     EXPECT_EQ(count, 2u);
     EXPECT_GE(start, range + LAYOUT_FILES);
     EXPECT_LT(start, range + LAYOUT_MAPPINGS);
-    EXPECT_EQ(task.finish().status, 0);
 }
 
 TEST_F(mappings, of_libraries_that_are_aligned_to_huge_pages_work_with_code_apart)
 {
     Outcome task = as_task({program("aligned_load"), program("aligned-separate.so")});
     EXPECT_EQ(task.status, 0) << task.output;
-}
-
-TEST_F(mappings, that_are_sealed_keep_the_promise)
-{
-    expect_same({program("mappings"), "sealed"});
 }
 
 static std::string after(Task &task, const std::string &letter)
@@ -183,14 +153,13 @@ TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wan
     EXPECT_EQ(after(*other, "u"), "done");
     EXPECT_EQ(after(owner, "f"), "there");
     EXPECT_EQ(after(*other, "m"), "done");
-    other->kill();
-    EXPECT_EQ(other->wait(), SIGKILL);
+    other->kill_and_wait();
     EXPECT_EQ(after(owner, "f"), "there") << "the mark of a task that has ended";
 }
 
 // ---- At addresses of the program's choice, outside of its range ----
 
-// Of this process, which has the memory of all tasks.
+// Counts in this process, which has the memory of all tasks.
 static int count_pieces()
 {
     std::ifstream maps("/proc/self/maps");
@@ -204,11 +173,10 @@ TEST_F(mappings, in_pieces_of_reserved_addresses_go_with_a_killed_task)
 {
     for (const char *scene : {"reserve", "scattered"}) {
         Task task({program("pieces"), scene, "1000"});
-        std::string said = task.line();
-        EXPECT_TRUE(said == "mapped" || said.ends_with(" wrong 0")) << said;
+        std::string output = task.line();
+        EXPECT_TRUE(output == "mapped" || output.ends_with(" wrong 0")) << output;
         EXPECT_GE(count_pieces(), 900);
-        task.kill();
-        EXPECT_EQ(task.wait(), SIGKILL);
+        task.kill_and_wait();
         EXPECT_TRUE(eventually([] { return count_pieces() == 0; })) << scene << count_pieces();
     }
     EXPECT_EQ(probe_overflows("mappings"), 0);
@@ -222,24 +190,22 @@ TEST_F(mappings, over_those_of_another_task_belong_to_the_task_that_made_them)
     Task second({program("pieces"), "over", place, "b"});
     EXPECT_EQ(second.line(), "mapped");
     EXPECT_EQ(onespace_owner(reinterpret_cast<void *>(0x400000000)), second.id());
-    first->kill();
-    EXPECT_EQ(first->wait(), SIGKILL);
+    first->kill_and_wait();
     EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
     second.write_line("");
     EXPECT_EQ(second.line(), "b b");
-    EXPECT_EQ(second.finish().status, 0);
 }
 
-// What a GPU can address ends at 1 TiB.
+// A GPU can address 1 TiB.
 TEST_F(mappings, at_a_low_hint_that_is_taken_get_another_low_address)
 {
     std::vector<std::unique_ptr<Task>> tasks;
     std::set<uint64_t> places;
     for (int i = 0; i < 4; i++) {
         tasks.push_back(std::make_unique<Task>(Words{program("pieces"), "reserve", "10"}));
-        std::string said = tasks.back()->line();
-        EXPECT_TRUE(said.ends_with(" wrong 0")) << said;
-        places.insert(std::stoull(said, nullptr, 16));
+        std::string output = tasks.back()->line();
+        EXPECT_TRUE(output.ends_with(" wrong 0")) << output;
+        places.insert(std::stoull(output, nullptr, 16));
     }
     EXPECT_EQ(places.size(), 4u);
     EXPECT_EQ(*places.begin(), 0x200000000u);

@@ -8,28 +8,6 @@ using namespace fixture;
 
 using memory = SpaceTest;
 
-static void expect_same(const Words &words, const Outcome &outcome)
-{
-    EXPECT_EQ(as_task(words), outcome);
-    EXPECT_EQ(as_process(words), outcome);
-}
-
-TEST_F(memory, from_sbrk_grows_shrinks_and_is_zero_again)
-{
-    expect_same({program("memory"), "sbrk"}, exits("fine\n"));
-}
-
-TEST_F(memory, from_sbrk_is_zero_again_after_steps_of_any_size)
-{
-    expect_same({program("memory"), "sbrk-steps"}, exits("fine\n"));
-}
-
-// The bound that docs/memory.md gives.
-TEST_F(memory, from_sbrk_goes_back_but_for_32_kib)
-{
-    expect_same({program("memory"), "sbrk-kept", "32"}, exits("fine\n"));
-}
-
 TEST_F(memory, from_sbrk_is_each_tasks_own)
 {
     std::vector<std::unique_ptr<Task>> tasks;
@@ -37,11 +15,6 @@ TEST_F(memory, from_sbrk_is_each_tasks_own)
         tasks.push_back(std::make_unique<Task>(Words{program("memory"), "own-break", "500"}));
     for (auto &task : tasks)
         EXPECT_EQ(task->finish(), exits("sound\n"));
-}
-
-TEST_F(memory, from_malloc_in_many_threads_is_sound)
-{
-    expect_same({program("memory"), "allocate", "64", "8"}, exits("wrong 0\n"));
 }
 
 // As Process-in-Process' test `malloc` does with eight tasks.
@@ -69,11 +42,6 @@ TEST_F(memory, that_grows_stays_the_tasks)
     EXPECT_EQ(onespace_owner(address), task.id());
     EXPECT_EQ(task.finish().status, 0);
     EXPECT_TRUE(eventually([&] { return onespace_owner(address) == -ENOENT; }));
-}
-
-TEST_F(memory, mapped_by_address_is_where_it_was_wanted)
-{
-    expect_same({program("memory"), "outside"}, exits("mapped\n"));
 }
 
 // Intel MPI's heap passes hints 64 GiB apart, which lie in other tasks' ranges.

@@ -76,11 +76,11 @@ class shared_mappings : public SpaceTest
         return "open " + path + " " + how + " " + (how == "rw" ? "262144" : "");
     }
     // Two users that have mapped the file alike, and where.
-    void map_in_both(User &one, User &other)
+    void map_in_both(User &first, User &other)
     {
-        ASSERT_EQ(one.ask(open()), "0");
+        ASSERT_EQ(first.ask(open()), "0");
         ASSERT_EQ(other.ask(open()), "0");
-        where = one.ask(map);
+        where = first.ask(map);
         ASSERT_TRUE(is_shared(where)) << where;
         ASSERT_EQ(other.ask(map), where);
     }
@@ -105,16 +105,16 @@ unsigned long value(const std::string &address)
 
 TEST_F(shared_mappings, of_the_same_memory_are_one)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("put " + where + " 42"), "42");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("put " + where + " 42"), "42");
     EXPECT_EQ(other.ask("get " + where), "42");
 }
 
 TEST_F(shared_mappings, that_differ_have_addresses_of_their_own)
 {
-    User one, other, alone(ONESPACE_SPAWN_OWN_MAPPINGS);
-    map_in_both(one, other);
+    User first, other, alone(ONESPACE_SPAWN_OWN_MAPPINGS);
+    map_in_both(first, other);
     std::set<std::string> seen = {where};
     for (const char *how : {"map 131072 rw", "map 65536 r", "map 65536 rw 4096"})
         EXPECT_TRUE(seen.insert(other.ask(how)).second) << how;
@@ -123,22 +123,22 @@ TEST_F(shared_mappings, that_differ_have_addresses_of_their_own)
     EXPECT_FALSE(is_shared(own)) << own;
     EXPECT_TRUE(seen.insert(own).second);
     EXPECT_EQ(alone.ask("put " + own + " 9"), "9");
-    EXPECT_EQ(one.ask("get " + where), "9");
+    EXPECT_EQ(first.ask("get " + where), "9");
 }
 
 TEST_F(shared_mappings, of_one_task_have_two_addresses)
 {
-    User one, other;
-    map_in_both(one, other);
-    std::string second = one.ask(map), third = one.ask(map);
+    User first, other;
+    map_in_both(first, other);
+    std::string second = first.ask(map), third = first.ask(map);
     EXPECT_NE(second, where);
     EXPECT_NE(third, where);
     EXPECT_NE(third, second);
     EXPECT_EQ(other.ask(map), second);
-    EXPECT_EQ(one.ask("put " + third + " 5"), "5");
+    EXPECT_EQ(first.ask("put " + third + " 5"), "5");
     EXPECT_EQ(other.ask("get " + second), "5");
-    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
-    EXPECT_EQ(one.ask("get " + second), "5");
+    EXPECT_EQ(first.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(first.ask("get " + second), "5");
     EXPECT_EQ(other.ask("get " + where), "5");
 }
 
@@ -153,34 +153,33 @@ TEST_F(shared_mappings, of_files_on_disk_are_not_shared)
         unlink(disk);
         GTEST_SKIP() << "/var/tmp is memory";
     }
-    User one, other;
-    EXPECT_EQ(one.ask(std::string("open ") + disk + " rw 65536"), "0");
+    User first, other;
+    EXPECT_EQ(first.ask(std::string("open ") + disk + " rw 65536"), "0");
     EXPECT_EQ(other.ask(std::string("open ") + disk + " rw 65536"), "0");
-    EXPECT_FALSE(is_shared(one.ask(map)));
+    EXPECT_FALSE(is_shared(first.ask(map)));
     EXPECT_FALSE(is_shared(other.ask(map)));
     unlink(disk);
 }
 
 TEST_F(shared_mappings, need_the_access_that_the_descriptor_gives)
 {
-    User one, other;
-    map_in_both(one, other);
+    User first, other;
+    map_in_both(first, other);
     EXPECT_EQ(other.ask(open("r")), "0");
     EXPECT_EQ(other.ask(map), "EACCES");
     std::string readable = other.ask("map 65536 r");
     EXPECT_EQ(other.ask("protect " + readable + " 65536 rw"), "EACCES");
-    EXPECT_EQ(one.ask("memory 65536 sealed"), "0");
-    EXPECT_EQ(one.ask(map), "EPERM");
+    EXPECT_EQ(first.ask("memory 65536 sealed"), "0");
+    EXPECT_EQ(first.ask(map), "EPERM");
 }
 
 TEST_F(shared_mappings, outlive_the_task_that_made_them)
 {
-    auto one = std::make_unique<User>();
+    auto first = std::make_unique<User>();
     User other;
-    map_in_both(*one, other);
-    EXPECT_EQ(one->ask("put " + where + " 3"), "3");
-    one->kill();
-    one->finish();
+    map_in_both(*first, other);
+    EXPECT_EQ(first->ask("put " + where + " 3"), "3");
+    first->kill_and_wait();
     EXPECT_EQ(other.ask("get " + where), "3");
     User third;
     EXPECT_EQ(third.ask(open()), "0");
@@ -189,72 +188,72 @@ TEST_F(shared_mappings, outlive_the_task_that_made_them)
 
 TEST_F(shared_mappings, end_with_their_last_user)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("unmap " + where + " " + Size), "0");
     EXPECT_EQ(other.ask("put " + where + " 8"), "8");
-    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0"); // as where nothing is mapped
+    EXPECT_EQ(first.ask("unmap " + where + " " + Size), "0"); // as where nothing is mapped
     EXPECT_EQ(other.ask("get " + where), "8");
     EXPECT_EQ(other.ask("unmap " + where + " " + Size), "0");
     EXPECT_EQ(other.ask("is-mapped " + where), "0");
     EXPECT_EQ(probe_shared(), 0);
-    std::string again = one.ask(map);
-    EXPECT_EQ(one.ask("get " + again), "8");
+    std::string again = first.ask(map);
+    EXPECT_EQ(first.ask("get " + again), "8");
 }
 
 TEST_F(shared_mappings, can_be_unmapped_in_part_by_who_is_alone)
 {
-    User one, other;
-    EXPECT_EQ(one.ask(open()), "0");
-    where = one.ask(map);
-    EXPECT_EQ(one.ask("unmap " + at(where, 8192) + " 4096"), "0");
-    EXPECT_EQ(one.ask("is-mapped " + at(where, 8192)), "0");
-    EXPECT_EQ(one.ask("is-mapped " + at(where, 12288)), "1");
+    User first, other;
+    EXPECT_EQ(first.ask(open()), "0");
+    where = first.ask(map);
+    EXPECT_EQ(first.ask("unmap " + at(where, 8192) + " 4096"), "0");
+    EXPECT_EQ(first.ask("is-mapped " + at(where, 8192)), "0");
+    EXPECT_EQ(first.ask("is-mapped " + at(where, 12288)), "1");
     EXPECT_EQ(other.ask(open()), "0");
-    EXPECT_NE(other.ask(map), where); // nobody joins what was changed
-    EXPECT_EQ(one.ask("unmap " + where + " " + Size), "0");
-    EXPECT_EQ(one.ask("is-mapped " + where), "0");
+    EXPECT_NE(other.ask(map), where); // a changed mapping is not joined
+    EXPECT_EQ(first.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(first.ask("is-mapped " + where), "0");
 }
 
 TEST_F(shared_mappings, stay_whole_for_the_others_when_one_unmaps_a_part)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("unmap " + where + " 4096"), "0");
     EXPECT_EQ(other.ask("put " + where + " 4"), "4");
 }
 
-// What a task has changed is its own: there is more, less or something else than it mapped first.
+// A mapping that a task has changed is its own: it differs from the one that others find.
 TEST_F(shared_mappings, that_grew_keep_what_was_not_unmapped)
 {
-    User one;
-    where = map_file(one, 0, "8192");
+    User first;
+    where = map_file(first, 0, "8192");
     std::string grown = at(where, 8192);
-    EXPECT_EQ(one.ask("remap " + where + " 8192 12288 0"), where);
-    EXPECT_EQ(one.ask("put " + grown + " 5"), "5");
-    EXPECT_EQ(one.ask("unmap " + where + " 8192"), "0");
-    ASSERT_EQ(one.ask("is-mapped " + grown), "1");
-    EXPECT_EQ(one.ask("get " + grown), "5");
-    EXPECT_EQ(one.ask("unmap " + grown + " 4096"), "0");
+    EXPECT_EQ(first.ask("remap " + where + " 8192 12288 0"), where);
+    EXPECT_EQ(first.ask("put " + grown + " 5"), "5");
+    EXPECT_EQ(first.ask("unmap " + where + " 8192"), "0");
+    ASSERT_EQ(first.ask("is-mapped " + grown), "1");
+    EXPECT_EQ(first.ask("get " + grown), "5");
+    EXPECT_EQ(first.ask("unmap " + grown + " 4096"), "0");
     EXPECT_EQ(probe_shared(), 0);
 }
 
 TEST_F(shared_mappings, end_with_their_last_part)
 {
-    User one;
-    where = map_file(one, 0);
+    User first;
+    where = map_file(first, 0);
     for (size_t offset : {0, 8192, 4096}) {
         EXPECT_NE(probe_shared(), 0);
-        EXPECT_EQ(one.ask("unmap " + at(where, offset) + " 4096"), "0");
+        EXPECT_EQ(first.ask("unmap " + at(where, offset) + " 4096"), "0");
     }
     EXPECT_EQ(probe_shared(), 0);
-    where = map_file(one, 0);
-    EXPECT_EQ(one.ask("remap " + where + " 12288 4096 0"), where);
-    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    where = map_file(first, 0);
+    EXPECT_EQ(first.ask("remap " + where + " 12288 4096 0"), where);
+    EXPECT_EQ(first.ask("unmap " + where + " 4096"), "0");
     EXPECT_EQ(probe_shared(), 0);
-    where = map_file(one, 0);
-    EXPECT_FALSE(is_shared(one.ask("remap " + at(where, 4096) + " 8192 8192 3 " + Elsewhere)));
-    EXPECT_EQ(one.ask("unmap " + where + " 4096"), "0");
+    where = map_file(first, 0);
+    EXPECT_FALSE(is_shared(first.ask("remap " + at(where, 4096) + " 8192 8192 3 " + Elsewhere)));
+    EXPECT_EQ(first.ask("unmap " + where + " 4096"), "0");
     EXPECT_EQ(probe_shared(), 0);
 }
 
@@ -263,69 +262,68 @@ TEST_F(shared_mappings, that_are_detached_leave_what_was_mapped_over_them)
     int id = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
     if (id < 0)
         GTEST_SKIP() << "shmget: " << strerror(errno);
-    User one;
-    where = one.ask("attach " + std::to_string(id) + " rw");
+    User first;
+    where = first.ask("attach " + std::to_string(id) + " rw");
     EXPECT_EQ(shmctl(id, IPC_RMID, nullptr), 0);
     std::string over = at(where, 4096);
-    EXPECT_EQ(one.ask("over " + over + " 4096 fixed"), over);
-    EXPECT_EQ(one.ask("detach " + where), "0");
-    EXPECT_EQ(one.ask("is-mapped " + where), "0");
-    EXPECT_EQ(one.ask("is-mapped " + over), "1");
-    EXPECT_EQ(one.ask("unmap " + over + " 4096"), "0");
+    EXPECT_EQ(first.ask("over " + over + " 4096 fixed"), over);
+    EXPECT_EQ(first.ask("detach " + where), "0");
+    EXPECT_EQ(first.ask("is-mapped " + where), "0");
+    EXPECT_EQ(first.ask("is-mapped " + over), "1");
+    EXPECT_EQ(first.ask("unmap " + over + " 4096"), "0");
     EXPECT_EQ(probe_shared(), 0);
 }
 
 TEST_F(shared_mappings, that_move_out_of_the_range_end_with_the_task)
 {
-    User one, other;
-    map_in_both(one, other);
-    ASSERT_EQ(one.ask(std::string("remap ") + where + " 65536 65536 3 " + Elsewhere), Elsewhere);
+    User first, other;
+    map_in_both(first, other);
+    ASSERT_EQ(first.ask(std::string("remap ") + where + " 65536 65536 3 " + Elsewhere), Elsewhere);
     EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "1");
-    one.kill();
-    one.finish();
+    first.kill_and_wait();
     EXPECT_EQ(other.ask(std::string("is-mapped ") + Elsewhere), "0");
 }
 
 TEST_F(shared_mappings, are_protected_by_who_is_alone)
 {
-    User one, other;
-    EXPECT_EQ(one.ask(open()), "0");
-    where = one.ask(map);
-    EXPECT_EQ(one.ask("protect " + where + " 4096 r"), "0");
+    User first, other;
+    EXPECT_EQ(first.ask(open()), "0");
+    where = first.ask(map);
+    EXPECT_EQ(first.ask("protect " + where + " 4096 r"), "0");
     EXPECT_EQ(other.ask(open()), "0");
     std::string elsewhere = other.ask(map);
     EXPECT_NE(elsewhere, where);
-    EXPECT_EQ(one.ask(map), elsewhere);
+    EXPECT_EQ(first.ask(map), elsewhere);
     EXPECT_EQ(other.ask("protect " + elsewhere + " 4096 none"), "ENOMEM");
     EXPECT_EQ(other.ask("protect " + elsewhere + " 65536 rw"), "0"); // as it is
-    EXPECT_EQ(one.ask("put " + elsewhere + " 6"), "6");
+    EXPECT_EQ(first.ask("put " + elsewhere + " 6"), "6");
 }
 
 TEST_F(shared_mappings, are_not_mapped_over_where_others_use_them)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("over " + where + " 4096 fixed"), "ENOMEM");
-    EXPECT_EQ(one.ask("over " + where + " 4096 noreplace"), "ENOMEM");
-    EXPECT_EQ(one.ask("put " + where + " 1"), "1");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("over " + where + " 4096 fixed"), "ENOMEM");
+    EXPECT_EQ(first.ask("over " + where + " 4096 noreplace"), "ENOMEM");
+    EXPECT_EQ(first.ask("put " + where + " 1"), "1");
     EXPECT_EQ(other.ask("unmap " + where + " " + Size), "0");
-    EXPECT_EQ(one.ask("over " + where + " 4096 noreplace"), "EEXIST");
-    EXPECT_EQ(one.ask("over " + where + " 4096 fixed"), where);
-    EXPECT_EQ(one.ask("get " + where), "0");
+    EXPECT_EQ(first.ask("over " + where + " 4096 noreplace"), "EEXIST");
+    EXPECT_EQ(first.ask("over " + where + " 4096 fixed"), where);
+    EXPECT_EQ(first.ask("get " + where), "0");
 }
 
 TEST_F(shared_mappings, that_move_leave_the_others_where_they_are)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("put " + where + " 77"), "77");
-    EXPECT_EQ(one.ask("remap " + where + " 65536 131072 0"), "ENOMEM");
-    std::string moved = one.ask("remap " + where + " 65536 131072 1");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("put " + where + " 77"), "77");
+    EXPECT_EQ(first.ask("remap " + where + " 65536 131072 0"), "ENOMEM");
+    std::string moved = first.ask("remap " + where + " 65536 131072 1");
     ASSERT_FALSE(is_shared(moved)) << moved;
     EXPECT_EQ(layout_slot_of(std::stoull(moved, nullptr, 16)),
-              static_cast<unsigned>(one.id()) % LAYOUT_SLOTS);
+              static_cast<unsigned>(first.id()) % LAYOUT_SLOTS);
     EXPECT_EQ(other.ask("get " + where), "77");
-    EXPECT_EQ(one.ask("put " + at(moved, 5) + " 78"), "78");
+    EXPECT_EQ(first.ask("put " + at(moved, 5) + " 78"), "78");
     EXPECT_EQ(other.ask("get " + at(where, 5)), "78");
     std::string twice = other.ask("remap " + where + " 0 65536 1");
     EXPECT_EQ(other.ask("get " + twice), "77");
@@ -339,10 +337,10 @@ TEST_F(shared_mappings, that_move_leave_the_others_where_they_are)
 
 TEST_F(shared_mappings, of_a_forked_child_are_its_own)
 {
-    User one, other;
-    map_in_both(one, other);
-    EXPECT_EQ(one.ask("fork-unmap " + where + " " + Size), "7");
-    EXPECT_EQ(one.ask("put " + where + " 2"), "2");
+    User first, other;
+    map_in_both(first, other);
+    EXPECT_EQ(first.ask("fork-unmap " + where + " " + Size), "7");
+    EXPECT_EQ(first.ask("put " + where + " 2"), "2");
     EXPECT_EQ(other.ask("get " + where), "2");
 }
 
@@ -353,17 +351,17 @@ TEST_F(shared_mappings, of_system_v_segments_are_counted)
         GTEST_SKIP() << "shmget: " << strerror(errno);
     std::string word = std::to_string(id);
     {
-        User one, other, third;
-        where = one.ask("attach " + word + " rw");
+        User first, other, third;
+        where = first.ask("attach " + word + " rw");
         EXPECT_TRUE(is_shared(where));
         EXPECT_EQ(other.ask("attach " + word + " rw"), where);
         EXPECT_NE(third.ask("attach " + word + " r"), where);
-        EXPECT_EQ(one.ask("attached " + word), "3");
+        EXPECT_EQ(first.ask("attached " + word), "3");
         EXPECT_EQ(shmctl(id, IPC_RMID, nullptr), 0);
-        EXPECT_EQ(one.ask("put " + where + " 12"), "12");
-        EXPECT_EQ(one.ask("detach " + at(where, 4096)), "EINVAL");
-        EXPECT_EQ(one.ask("detach " + where), "0");
-        EXPECT_EQ(one.ask("detach " + where), "EINVAL");
+        EXPECT_EQ(first.ask("put " + where + " 12"), "12");
+        EXPECT_EQ(first.ask("detach " + at(where, 4096)), "EINVAL");
+        EXPECT_EQ(first.ask("detach " + where), "0");
+        EXPECT_EQ(first.ask("detach " + where), "EINVAL");
         EXPECT_EQ(other.ask("get " + where), "12");
         EXPECT_EQ(other.ask("attached " + word), "2");
     }
@@ -377,42 +375,41 @@ TEST_F(shared_mappings, that_were_attached_over_leave_later_ones_alone)
     int id = shmget(IPC_PRIVATE, 65536, IPC_CREAT | 0600);
     if (id < 0)
         GTEST_SKIP() << "shmget: " << strerror(errno);
-    auto one = std::make_unique<User>();
+    auto user = std::make_unique<User>();
     User other;
-    std::string word = std::to_string(id), first = one->ask("attach " + word + " rw");
-    EXPECT_EQ(one->ask("reattach " + word + " " + first), first);
-    EXPECT_EQ(one->ask("detach " + first), "0");
+    std::string word = std::to_string(id), first = user->ask("attach " + word + " rw");
+    EXPECT_EQ(user->ask("reattach " + word + " " + first), first);
+    EXPECT_EQ(user->ask("detach " + first), "0");
     EXPECT_EQ(other.ask(open()), "0");
     EXPECT_EQ(other.ask(map), first); // its place is free again
-    EXPECT_EQ(one->ask("reattach " + word + " " + first), "ENOMEM");
-    EXPECT_EQ(one->ask("remap " + other.ask(map) + " 65536 65536 3 " + first), "ENOMEM");
-    one->kill();
-    one->finish();
+    EXPECT_EQ(user->ask("reattach " + word + " " + first), "ENOMEM");
+    EXPECT_EQ(user->ask("remap " + other.ask(map) + " 65536 65536 3 " + first), "ENOMEM");
+    user->kill_and_wait();
     EXPECT_EQ(other.ask("put " + first + " 1"), "1");
     shmctl(id, IPC_RMID, nullptr);
 }
 
 TEST_F(shared_mappings, that_are_small_share_page_tables)
 {
-    User one;
+    User first;
     std::set<unsigned long> starts, tables;
     for (int i = 0; i < Files; i++) {
-        starts.insert(value(map_file(one, i)));
+        starts.insert(value(map_file(first, i)));
         tables.insert(*starts.rbegin() / Huge);
     }
     EXPECT_EQ(starts.size(), static_cast<size_t>(Files));
     EXPECT_LE(tables.size(), 2u);
-    std::string last = map_file(one, 0, "16384");
-    EXPECT_EQ(one.ask("is-mapped " + at(last, 16384)), "0"); // a page between it and the next
+    std::string last = map_file(first, 0, "16384");
+    EXPECT_EQ(first.ask("is-mapped " + at(last, 16384)), "0"); // a page between it and the next
 }
 
 TEST_F(shared_mappings, that_are_large_begin_where_huge_pages_may)
 {
-    User one;
+    User first;
     std::set<unsigned long> starts;
     for (const char *size : {"2097152", "4194304", "4296704", "8388608"})
         for (int i = 0; i < 3; i++) {
-            unsigned long start = value(map_file(one, i, size));
+            unsigned long start = value(map_file(first, i, size));
             EXPECT_EQ(start % Huge, 0u) << size;
             EXPECT_TRUE(starts.insert(start).second) << size;
         }
@@ -420,39 +417,38 @@ TEST_F(shared_mappings, that_are_large_begin_where_huge_pages_may)
 
 TEST_F(shared_mappings, are_unmapped_together_without_those_of_others_between)
 {
-    User one, other;
-    std::string first = map_file(one, 0), second = map_file(other, 1), third = map_file(one, 2);
+    User user, other;
+    std::string first = map_file(user, 0), second = map_file(other, 1), third = map_file(user, 2);
     ASSERT_EQ(map_file(other, 2), third);
     ASSERT_LT(value(first), value(second));
     ASSERT_LT(value(second), value(third));
     EXPECT_EQ(other.ask("put " + second + " 21"), "21");
     EXPECT_EQ(other.ask("put " + third + " 22"), "22");
     std::string size = std::to_string(value(third) + 12288 - value(first));
-    EXPECT_EQ(one.ask("unmap " + first + " " + size), "0");
+    EXPECT_EQ(user.ask("unmap " + first + " " + size), "0");
     EXPECT_EQ(other.ask("is-mapped " + first), "0");
     EXPECT_EQ(other.ask("get " + second), "21");
     EXPECT_EQ(other.ask("get " + third), "22");
-    EXPECT_EQ(other.ask("unmap " + third + " 12288"), "0"); // nobody else uses it any more
+    EXPECT_EQ(other.ask("unmap " + third + " 12288"), "0"); // no other task uses it any more
     EXPECT_EQ(other.ask("is-mapped " + third), "0");
 }
 
 TEST_F(shared_mappings, are_not_changed_by_who_owns_what_lies_before_them)
 {
-    User one, other;
-    std::string first = map_file(one, 0, "16384"), second = map_file(other, 1, "16384");
+    User user, other;
+    std::string first = map_file(user, 0, "16384"), second = map_file(other, 1, "16384");
     ASSERT_LT(value(first), value(second));
     std::string both = std::to_string(value(second) + 16384 - value(first));
     EXPECT_EQ(other.ask("put " + second + " 31"), "31");
-    EXPECT_EQ(one.ask("protect " + first + " " + both + " none"), "ENOMEM");
-    EXPECT_EQ(one.ask("over " + first + " " + both + " fixed"), "ENOMEM");
-    EXPECT_EQ(one.ask("remap " + first + " 16384 " + both + " 0"), "ENOMEM");
-    EXPECT_EQ(one.ask("unmap " + at(first, 4096) + " " + both), "0"); // of its own a part
-    EXPECT_EQ(one.ask("is-mapped " + first), "1");
-    EXPECT_EQ(one.ask("is-mapped " + at(first, 4096)), "0");
+    EXPECT_EQ(user.ask("protect " + first + " " + both + " none"), "ENOMEM");
+    EXPECT_EQ(user.ask("over " + first + " " + both + " fixed"), "ENOMEM");
+    EXPECT_EQ(user.ask("remap " + first + " 16384 " + both + " 0"), "ENOMEM");
+    EXPECT_EQ(user.ask("unmap " + at(first, 4096) + " " + both), "0"); // of its own a part
+    EXPECT_EQ(user.ask("is-mapped " + first), "1");
+    EXPECT_EQ(user.ask("is-mapped " + at(first, 4096)), "0");
     EXPECT_EQ(other.ask("get " + second), "31");
     EXPECT_EQ(other.ask("put " + at(second, 16383) + " 32"), "32");
-    one.kill();
-    one.finish();
+    user.kill_and_wait();
     EXPECT_EQ(other.ask("get " + second), "31");
 }
 

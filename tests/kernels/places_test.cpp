@@ -255,8 +255,7 @@ TEST_F(kernel_places, context_under_a_name_that_was_another_tasks_stays)
         }
         Task second(places("aio-named", file));
         EXPECT_EQ(second.line(), name);
-        first.kill();
-        EXPECT_EQ(first.wait(), SIGKILL);
+        first.kill_and_wait();
         EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
         second.write_line("");
         EXPECT_EQ(second.finish(), exits("reading\n"));
@@ -323,8 +322,7 @@ TEST_F(kernel_places, several_tasks_dump_core_at_once)
             EXPECT_EQ(task.wait() & 0x7f, SIGABRT);
         EXPECT_FALSE(has_ended(other.id()));
         EXPECT_EQ(as_task({"true"}).status, 0);
-        other.kill();
-        EXPECT_EQ(other.wait(), SIGKILL);
+        other.kill_and_wait();
     }
     std::filesystem::remove_all(directory);
     expect_nothing_left();

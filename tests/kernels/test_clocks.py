@@ -26,7 +26,7 @@ def test_clock_that_jumps_harms_no_job(run_there):
     versions, exchange = PROGRAMS / "mpich/mpi_versions", PROGRAMS / "mpich/mpi_exchange"
     job = f"{JUMPS} mpiexec.mpich -n 2 {ONESPACE} run"
     commits = f"mkdir -p /tmp/w && {job} {versions} /tmp/w/data shared 20 && {job} {versions} /tmp/w/data shared 5"
-    # What is known of a file is kept by its time of change. A copy with the size and the times of it is another file.
+    # What is known of a file is kept by its time of change. Another file with the same size and times is told apart.
     replace = ("cd /tmp; cp /bin/true yes; cp /bin/false no; truncate -s 100000 yes no; touch -d @1000000000 yes no; "
                f"{ONESPACE} run --space keeps sleep 200 & sleep 5; "
                "for i in 1 2 3 4 5 6; do for name in yes no; do cp -p $name which; date -s '1 hour ago' >/dev/null; "

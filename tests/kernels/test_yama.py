@@ -21,7 +21,7 @@ JOB = f"{USER} mpiexec.mpich -n 2 {ONESPACE} run --stats {EXCHANGE}"
 # The machine has no ssh, which Open MPI looks for even if it starts nothing elsewhere.
 MPIEXEC = f"{USER} env HOME=/tmp mpiexec.openmpi --mca plm_rsh_agent /bin/true --oversubscribe -n 2"
 OPENMPI_JOB = f"{MPIEXEC} {ONESPACE} run --stats {OPENMPI_EXCHANGE}"
-# Of two processes: how often Open MPI was refused a copy, and the rest of what the job says.
+# Prints how often Open MPI of two processes was refused a copy, and the rest of the job's output.
 OPENMPI_PROCESSES = f"{MPIEXEC} {OPENMPI_EXCHANGE} >said 2>&1; grep -c 'Read -1, expected' said; grep wrong said"
 SEEN = (f"{USER} {ONESPACE} run -n 2 sleep 300 & sleep 8; {USER} {ONESPACE} ps --json; echo @; "
         f"{ONESPACE} ps --json; echo @; {USER} {ONESPACE} ps; kill $!; wait")
@@ -38,9 +38,9 @@ def problem_of(text):
     return space["problem"] or ""
 
 
-def check_job(status, said, scope, copies):
-    assert status == 0 and "rank 0: 0 wrong" in said and "rank 1: 0 wrong" in said, (scope, said)
-    assert "through the kernel: 0;" in said and ("copies in user space: 0," not in said) == copies, (scope, said)
+def check_job(status, output, scope, copies):
+    assert status == 0 and "rank 0: 0 wrong" in output and "rank 1: 0 wrong" in output, (scope, output)
+    assert "through the kernel: 0;" in output and ("copies in user space: 0," not in output) == copies, (scope, output)
 
 
 def test_jobs_copy_in_user_space_and_ps_says_what_it_may_not(run_there):

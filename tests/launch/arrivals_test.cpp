@@ -90,33 +90,33 @@ class Arrivals : public ::testing::Test
     void SetUp() override
     {
         refused = groups_started = 0;
-        one.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        server.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_un any = {};
         any.sun_family = AF_UNIX; // the kernel chooses a name
-        ASSERT_EQ(bind(one.listener, reinterpret_cast<sockaddr *>(&any), sizeof(any.sun_family)),
+        ASSERT_EQ(bind(server.listener, reinterpret_cast<sockaddr *>(&any), sizeof(any.sun_family)),
                   0);
-        ASSERT_EQ(listen(one.listener, 16), 0);
+        ASSERT_EQ(listen(server.listener, 16), 0);
         size = sizeof(address);
-        ASSERT_EQ(getsockname(one.listener, reinterpret_cast<sockaddr *>(&address), &size), 0);
-        one.ranks_expected = 2;
+        ASSERT_EQ(getsockname(server.listener, reinterpret_cast<sockaddr *>(&address), &size), 0);
+        server.ranks_expected = 2;
     }
 
     void TearDown() override
     {
-        while (::request *arrival = one.arrivals) {
-            one.arrivals = arrival->next;
+        while (::request *arrival = server.arrivals) {
+            server.arrivals = arrival->next;
             close(arrival->socket);
             request_free(arrival);
         }
-        host_queue_held(&one, 0);
-        close(one.listener);
+        host_queue_held(&server, 0);
+        close(server.listener);
     }
 
     int connection()
     {
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&address), size), 0);
-        host_accept(&one);
+        host_accept(&server);
         return fd;
     }
 
@@ -135,7 +135,7 @@ class Arrivals : public ::testing::Test
         EXPECT_EQ(protocol_send(fd, bytes.data(), bytes.size()), 0);
     }
 
-    host one = {};
+    host server = {};
     sockaddr_un address = {};
     socklen_t size = 0;
 };
@@ -144,14 +144,14 @@ TEST_F(Arrivals, connections_that_send_nothing_are_no_ranks)
 {
     int rank = connection();
     send(rank, request());
-    host_serve_arrivals(&one);
+    host_serve_arrivals(&server);
     for (int i = 0; i < 3; i++)
         close(connection()); // as runtime_dir_remove_dead_sockets does
-    host_serve_arrivals(&one);
-    EXPECT_EQ(one.ranks_seen, 0);
-    EXPECT_EQ(one.held_count, 1);
+    host_serve_arrivals(&server);
+    EXPECT_EQ(server.ranks_seen, 0);
+    EXPECT_EQ(server.held_count, 1);
     EXPECT_EQ(groups_started, 0); // it waits for the second rank
-    EXPECT_EQ(one.arrivals, nullptr);
+    EXPECT_EQ(server.arrivals, nullptr);
     close(rank);
 }
 
@@ -161,8 +161,8 @@ TEST_F(Arrivals, ranks_that_fail_while_they_ask_are_counted)
     send(rank, request());
     send(other, "x");
     close(other);
-    host_serve_arrivals(&one);
-    EXPECT_EQ(one.ranks_seen, 1 + 1);
+    host_serve_arrivals(&server);
+    EXPECT_EQ(server.ranks_seen, 1 + 1);
     EXPECT_EQ(groups_started, 1);
     close(rank);
 }
@@ -173,14 +173,14 @@ TEST_F(Arrivals, request_that_comes_byte_by_byte_is_not_waited_for)
     std::string all = request();
     for (char byte : all.substr(0, all.size() - 1)) {
         send(slow, std::string(1, byte));
-        host_serve_arrivals(&one);
+        host_serve_arrivals(&server);
     }
-    EXPECT_EQ(one.held_count, 0);
+    EXPECT_EQ(server.held_count, 0);
     send(rank, all);
-    host_serve_arrivals(&one);
-    EXPECT_EQ(one.held_count, 1); // before the other is there
+    host_serve_arrivals(&server);
+    EXPECT_EQ(server.held_count, 1); // before the other is there
     send(slow, std::string(1, all.back()));
-    host_serve_arrivals(&one);
+    host_serve_arrivals(&server);
     EXPECT_EQ(groups_started, 1);
     close(slow);
     close(rank);
@@ -190,16 +190,16 @@ TEST_F(Arrivals, silent_connection_is_closed_at_its_deadline)
 {
     char byte;
     int silent = connection();
-    EXPECT_GT(host_arrival_timeout(&one), 0);
-    host_serve_arrivals(&one);
-    ASSERT_NE(one.arrivals, nullptr);
-    one.arrivals->deadline_ms = host_now_ms() - 1;
-    EXPECT_EQ(host_arrival_timeout(&one), 0);
-    host_serve_arrivals(&one);
-    EXPECT_EQ(one.arrivals, nullptr);
-    EXPECT_EQ(one.arrival_count, 0);
-    EXPECT_EQ(host_arrival_timeout(&one), -1);
-    EXPECT_EQ(one.ranks_seen, 0);
+    EXPECT_GT(host_arrival_timeout(&server), 0);
+    host_serve_arrivals(&server);
+    ASSERT_NE(server.arrivals, nullptr);
+    server.arrivals->deadline_ms = host_now_ms() - 1;
+    EXPECT_EQ(host_arrival_timeout(&server), 0);
+    host_serve_arrivals(&server);
+    EXPECT_EQ(server.arrivals, nullptr);
+    EXPECT_EQ(server.arrival_count, 0);
+    EXPECT_EQ(host_arrival_timeout(&server), -1);
+    EXPECT_EQ(server.ranks_seen, 0);
     protocol_greeting greeting;
     EXPECT_EQ(protocol_receive(silent, &greeting, sizeof(greeting)), 0);
     EXPECT_EQ(read(silent, &byte, 1), 0);
@@ -212,9 +212,9 @@ TEST_F(Arrivals, rubbish_is_turned_away)
     bad[0] ^= 1;
     int fd = connection();
     send(fd, bad);
-    host_serve_arrivals(&one);
-    EXPECT_EQ(one.arrivals, nullptr);
-    EXPECT_EQ(one.held_count, 0);
+    host_serve_arrivals(&server);
+    EXPECT_EQ(server.arrivals, nullptr);
+    EXPECT_EQ(server.held_count, 0);
     close(fd);
 }
 

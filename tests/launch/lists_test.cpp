@@ -13,7 +13,7 @@ extern "C" {
 namespace
 {
 
-// Of the nodes from 0 on, as long as there are any, at most 20.
+// The tasks of each node from 0 on, of at most 20.
 std::vector<int> tasks(const std::string &list)
 {
     std::vector<int> found;

@@ -92,18 +92,18 @@ TEST_P(Peer, is_confirmed_while_it_lives)
 {
     EXPECT_EQ(in_child(GetParam(),
                        [] {
-                           connection one = make_connection();
+                           connection accepted = make_connection();
                            peer peer = {};
-                           REQUIRE(peer_identify(one.socket, &peer) == 0);
-                           REQUIRE(peer.pid == one.connector);
-                           REQUIRE(peer_confirm(one.socket, &peer) == 0);
-                           kill(one.connector, SIGKILL);
+                           REQUIRE(peer_identify(accepted.socket, &peer) == 0);
+                           REQUIRE(peer.pid == accepted.connector);
+                           REQUIRE(peer_confirm(accepted.socket, &peer) == 0);
+                           kill(accepted.connector, SIGKILL);
                            siginfo_t info;
-                           waitid(P_PID, static_cast<id_t>(one.connector), &info,
+                           waitid(P_PID, static_cast<id_t>(accepted.connector), &info,
                                   WEXITED | WNOWAIT);
-                           REQUIRE(peer_confirm(one.socket, &peer) == -ESRCH); // a zombie
-                           waitpid(one.connector, nullptr, 0);
-                           REQUIRE(peer_confirm(one.socket, &peer) == -ESRCH);
+                           REQUIRE(peer_confirm(accepted.socket, &peer) == -ESRCH); // a zombie
+                           waitpid(accepted.connector, nullptr, 0);
+                           REQUIRE(peer_confirm(accepted.socket, &peer) == -ESRCH);
                            return 0;
                        }),
               0);
@@ -113,13 +113,13 @@ TEST_P(Peer, that_began_at_another_time_is_another)
 {
     EXPECT_EQ(in_child(GetParam(),
                        [] {
-                           connection one = make_connection();
+                           connection accepted = make_connection();
                            peer peer = {};
-                           REQUIRE(peer_identify(one.socket, &peer) == 0);
+                           REQUIRE(peer_identify(accepted.socket, &peer) == 0);
                            peer.start_ticks--;
-                           int result = peer_confirm(one.socket, &peer);
-                           kill(one.connector, SIGKILL);
-                           waitpid(one.connector, nullptr, 0);
+                           int result = peer_confirm(accepted.socket, &peer);
+                           kill(accepted.connector, SIGKILL);
+                           waitpid(accepted.connector, nullptr, 0);
                            return result == 0 ? 1 : result == -ESRCH ? 2 : 3;
                        }),
               GetParam() ? 2 : 1);

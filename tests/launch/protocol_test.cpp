@@ -105,7 +105,7 @@ TEST_F(Protocol, too_few_are_the_callers_to_close)
     EXPECT_EQ(open_count(), before);
 }
 
-TEST_F(Protocol, table_that_is_full_is_told_from_a_peer_that_sends_too_much)
+TEST_F(Protocol, table_that_is_full_differs_from_a_peer_that_sends_too_much)
 {
     int32_t numbers[3];
     int fds[3];

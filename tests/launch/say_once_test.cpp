@@ -1,5 +1,5 @@
-// tests/launch/say_once_test.cpp: of the processes that share a token one says the message, and the
-// others wait for it.
+// tests/launch/say_once_test.cpp: of the processes that share a token one prints the message, and
+// the others wait for it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ constexpr int PROCESSES = 16;
 
 // The bytes that as many processes write which claim the token at about the same time: each that
 // says the message writes S after some time, and all write E when they go on.
-std::string said_and_ended(int token, int milliseconds = 50)
+std::string messages_and_ends(int token, int milliseconds = 50)
 {
     int ends[2];
     std::string text;
@@ -42,32 +42,32 @@ std::string said_and_ended(int token, int milliseconds = 50)
     return text;
 }
 
-TEST(told, once_and_before_the_others_go_on)
+TEST(say_once, once_and_before_the_others_go_on)
 {
     int token = say_once_create();
     ASSERT_GE(token, 0);
-    EXPECT_EQ(said_and_ended(token), "S" + std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), "S" + std::string(PROCESSES, 'E'));
     close(token);
 }
 
-TEST(told, however_long_it_takes)
+TEST(say_once, however_long_it_takes)
 {
     int token = say_once_create();
-    EXPECT_EQ(said_and_ended(token, 1500), "S" + std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token, 1500), "S" + std::string(PROCESSES, 'E'));
     close(token);
 }
 
-TEST(told, not_again_to_those_that_come_late)
+TEST(say_once, not_again_to_those_that_come_late)
 {
     int token = say_once_create();
     ASSERT_EQ(say_once_claim(token), 1);
     say_once_done(token);
-    EXPECT_EQ(said_and_ended(token), std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
     EXPECT_EQ(say_once_claim(token), 0);
     close(token);
 }
 
-TEST(told, by_another_if_the_first_dies_before_it_speaks)
+TEST(say_once, by_another_if_the_first_dies_before_it_speaks)
 {
     int token = say_once_create();
     pid_t child = fork();
@@ -76,16 +76,16 @@ TEST(told, by_another_if_the_first_dies_before_it_speaks)
     int status;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_EQ(WEXITSTATUS(status), 1);
-    EXPECT_EQ(said_and_ended(token), "S" + std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), "S" + std::string(PROCESSES, 'E'));
     close(token);
 }
 
 // A host says so when it knows that a shim has printed the message.
-TEST(told, by_none_that_asks_afterwards)
+TEST(say_once, by_none_that_asks_afterwards)
 {
     int token = say_once_create();
     say_once_done(token);
-    EXPECT_EQ(said_and_ended(token), std::string(PROCESSES, 'E'));
+    EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
     close(token);
 }
 

@@ -66,7 +66,7 @@ def start_and_end(job, count):
 
 
 @pytest.mark.parametrize("launcher", ["mpich", "openmpi"])
-def test_missing_program_is_told_once(job, mpi_named, launcher):
+def test_missing_program_is_reported_once(job, mpi_named, launcher):
     mpi = mpi_named(launcher)
 
     def run(*words):
@@ -82,56 +82,56 @@ def test_rank_without_a_program_ends_the_others(job, guests):
     """Those that run are ended by the host, when their launcher does not."""
     others = launch(job, range(7), [guests("awaits")], of=8)
     with bounded("rank without a program", lambda: start_and_end(job, 8)):
-        results, told = finish(others + launch(job, [7], ["/no/such/program"], of=8))
+        results, reported = finish(others + launch(job, [7], ["/no/such/program"], of=8))
     assert results[-1].code == 127 and all(result.code != 0 for result in results), list(map(str, results))
-    assert len(told) == 1 and "/no/such/program: does not exist" in told[0], told
+    assert len(reported) == 1 and "/no/such/program: does not exist" in reported[0], reported
 
 
-def test_too_few_descriptors_are_told_before_the_start(job, guests):
+def test_too_few_descriptors_are_reported_before_the_start(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
     with bounded("too few descriptors", lambda: start_and_end(job, RANKS)):
-        results, told = finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit))
+        results, reported = finish(launch(job, range(RANKS), [guests("awaits")], preexec_fn=limit))
     assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
-    assert len(told) == 1, told
+    assert len(reported) == 1, reported
     for words in ("64 ranks do not fit on this node", "88 descriptors", "there are 48 (ulimit -Hn), enough for 24",
                   "raise it: ulimit -Hn 1024"):
-        assert words in told[0], told
+        assert words in reported[0], reported
 
 
 def test_ranks_that_come_late_do_not_repeat_the_message(job, guests):
-    """As on a busy machine: the host that has told it waits for them, for as long as they come one after another."""
+    """As on a busy machine: the host that has reported it waits for them while they come one after another."""
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
-    results, told = [], []
+    results, reported = [], []
     for first in range(0, RANKS, 16):
         some = launch(job, range(first, first + 16), [guests("awaits")], of=RANKS, preexec_fn=limit)
-        some_results, some_told = finish(some)
+        some_results, some_reported = finish(some)
         results += some_results
-        told += some_told
+        reported += some_reported
         time.sleep(3 if first + 16 < RANKS else 0)
     assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
-    assert len(told) == 1, told
+    assert len(reported) == 1, reported
 
 
-def test_too_little_memory_is_told_once(job, guests):
+def test_too_little_memory_is_reported_once(job, guests):
     size = 1 << 30
 
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
     with bounded("too little memory", lambda: start_and_end(job, RANKS)):
-        results, told = finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit))
+        results, reported = finish(launch(job, range(RANKS), ["--stack", "64M", guests("awaits")], preexec_fn=limit))
     assert all(result.code != 0 for result in results), list(map(str, results))
-    assert len([line for line in told if "ulimit -v" in line]) == 1, told
-    assert f"of {RANKS} ranks run; lift it: ulimit -v unlimited" in "".join(told)
-    assert len(told) == 1, told
+    assert len([line for line in reported if "ulimit -v" in line]) == 1, reported
+    assert f"of {RANKS} ranks run; lift it: ulimit -v unlimited" in "".join(reported)
+    assert len(reported) == 1, reported
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
-def test_too_few_processes_are_told_once(job, guests):
+def test_too_few_processes_are_reported_once(job, guests):
     user, ranks = 54322, 24
 
     def become():
@@ -143,12 +143,12 @@ def test_too_few_processes_are_told_once(job, guests):
     if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
         pytest.skip("the build directory is not open to other users")
     with bounded("too few processes", lambda: start_and_end(job, ranks)):
-        results, told = finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become))
+        results, reported = finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
-    assert len(told) == 1 and "raise what binds: ulimit -u" in told[0], told
+    assert len(reported) == 1 and "raise what binds: ulimit -u" in reported[0], reported
 
 
-def test_full_space_by_hand_is_told(job):
+def test_full_space_by_hand_is_reported(job):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
 
@@ -176,9 +176,9 @@ PHASES = ("shims come", "tasks are made", "programs load", "ranks meet", "all ru
 def progress(job, command):
     """How far the start of RANKS ranks is: its phase, and the counts that tell it."""
     out = command.so_far().out
-    said = [out.count("up"), out.count("ready")]
-    counts = [RANKS, RANKS] if said[0] == RANKS else [len(job.shims()), len(VICTIMS["rank"](job))]
-    counts += said
+    output = [out.count("up"), out.count("ready")]
+    counts = [RANKS, RANKS] if output[0] == RANKS else [len(job.shims()), len(VICTIMS["rank"](job))]
+    counts += output
     phase = ("all run" if counts[3] == RANKS else "ranks meet" if counts[2] == RANKS else
              "programs load" if counts[1] == RANKS else "tasks are made" if counts[1] else "shims come")
     return phase, counts
@@ -251,8 +251,8 @@ def test_killed_while_it_starts(job, guests, mpi_named, launcher, victim, record
         is_bounded(time.monotonic() - killed, f"round {turn}, {victim} killed at {phase}",
                    lambda: killed_process(job, mpi))
         assert result.code != 0, f"{where}\n{result}"
-        told = [line for line in messages(result) if GONE in line or "reaper" in line]
-        assert len(told) <= (1 if victim in ("host", "reaper") else 0), f"{where}\n{result}"
+        reported = [line for line in messages(result) if GONE in line or "reaper" in line]
+        assert len(reported) <= (1 if victim in ("host", "reaper") else 0), f"{where}\n{result}"
     record_property("phases", dict(phases))
     print(f"{launcher}, {victim}:", ", ".join(f"{phase} {phases[phase]}" for phase in PHASES if phases[phase]))
     if ROUNDS > 1 and launcher == "mpich":
@@ -262,15 +262,15 @@ def test_killed_while_it_starts(job, guests, mpi_named, launcher, victim, record
         assert needed <= set(phases), phases
 
 
-def test_lost_host_is_told_once(job, guests):
+def test_lost_host_is_reported_once(job, guests):
     commands = launch(job, range(RANKS), [guests("awaits")])
     for command in commands:
         command.wait_for("ready")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
     with bounded("lost host", lambda: start_and_end(job, RANKS)):
-        results, told = finish(commands)
+        results, reported = finish(commands)
     assert all(result.code != 0 for result in results)
-    assert len(told) == 1 and GONE in told[0], told
+    assert len(reported) == 1 and GONE in reported[0], reported
 
 
 def test_ranks_that_come_after_their_host_was_killed_do_not_wait(job, guests):
@@ -281,9 +281,9 @@ def test_ranks_that_come_after_their_host_was_killed_do_not_wait(job, guests):
         command.wait_for("up")
     os.kill(of_host(job, "onespace-host")[0], signal.SIGKILL)
     with bounded("ranks after their host was killed", lambda: start_and_end(job, ranks)):
-        results, told = finish(early + launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks))
+        results, reported = finish(early + launch(job, range(ranks // 2, ranks), [guests("awaits")], of=ranks))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
-    assert len(told) == 1 and GONE in told[0], told
+    assert len(reported) == 1 and GONE in reported[0], reported
 
 
 def mappings_allowed():
@@ -295,7 +295,7 @@ few_mappings = pytest.mark.skipif(mappings_allowed() > 1 << 20, reason="vm.max_m
 OUT_OF_MAPPINGS = "out of mappings (vm.max_map_count): "
 
 
-def is_told_of_mappings(message, ranks):
+def is_reported_of_mappings(message, ranks):
     allowed = mappings_allowed()
     match = re.search(r"(\d+) of (\d+) ranks run, and the largest has (\d+) of (\d+), which is enough for (\d+) such; "
                       r"raise it: sysctl -w vm.max_map_count=(\d+)$", message)
@@ -317,14 +317,14 @@ def test_job_without_mappings_ends(job, guests, request, launcher):
         commands = [job.start(mpi.command(ranks, [*RUN, program, "waits"]), timeout=TIME, env=mpi.env)]
     commands[0].wait_for("out")
     with bounded("without mappings", lambda: start_and_end(job, ranks)):
-        results, told = finish(commands)
+        results, reported = finish(commands)
     assert all(result.code != 0 for result in results), list(map(str, results))
-    assert len(told) == 1, told
-    is_told_of_mappings(told[0], ranks)
+    assert len(reported) == 1, reported
+    is_reported_of_mappings(reported[0], ranks)
 
 
 @few_mappings
-def test_mappings_that_run_out_inside_mpi_init_are_told_once(job, guests, mpi_named):
+def test_mappings_that_run_out_inside_mpi_init_are_reported_once(job, guests, mpi_named):
     """What is left for each rank is what a small program takes, and less than MPICH does."""
     mpi, ranks = mpi_named("mpich"), 8
     program = [guests.mpi(mpi, "mpi_fragments"), str(mappings_allowed() // ranks - 40)]
@@ -337,32 +337,31 @@ def test_mappings_that_run_out_inside_mpi_init_are_told_once(job, guests, mpi_na
 
 
 @few_mappings
-def test_rank_that_fails_without_mappings_is_told_once(job, guests, mpi_named):
+def test_rank_that_fails_without_mappings_is_reported_once(job, guests, mpi_named):
     mpi = mpi_named("mpich")
     command = job.start(mpi.command(8, [*RUN, guests("fragments"), "fails"]), timeout=TIME, env=mpi.env)
     command.wait_for("out")
     with bounded("rank that fails without mappings", lambda: start_and_end(job, 8)):
         result = command.finish()
     assert result.code != 0 and len(messages(result)) == 1, str(result)
-    is_told_of_mappings(messages(result)[0], 8)
+    is_reported_of_mappings(messages(result)[0], 8)
 
 
 @few_mappings
 def test_job_that_gives_its_mappings_back_goes_on(job, guests):
-    results, told = finish(launch(job, range(4), [guests("fragments"), "recovers"]))
+    results, reported = finish(launch(job, range(4), [guests("fragments"), "recovers"]))
     assert all(result.code == 0 for result in results), list(map(str, results))
-    assert len(told) <= 1 and all(OUT_OF_MAPPINGS in message for message in told), told
+    assert len(reported) <= 1 and all(OUT_OF_MAPPINGS in message for message in reported), reported
 
 
 @few_mappings
-def test_mappings_that_run_out_by_hand_are_told(job, guests):
+def test_mappings_that_run_out_by_hand_are_reported(job, guests):
     """Nobody is ended: that is for whoever started them to decide."""
     command = job.start([*RUN, "-n", "2", guests("fragments"), "waits"], timeout=TIME)
     while OUT_OF_MAPPINGS not in command.so_far().err and command.process.poll() is None:
         time.sleep(0.01)
     command.signal(signal.SIGTERM)
-    result = command.finish()
-    assert result.code == 128 + signal.SIGTERM, str(result)
-    told = [message for message in messages(result) if OUT_OF_MAPPINGS in message]
-    assert len(told) == 1, str(result)
-    is_told_of_mappings(told[0], 2)
+    result = command.finish().expect(128 + signal.SIGTERM)
+    reported = [message for message in messages(result) if OUT_OF_MAPPINGS in message]
+    assert len(reported) == 1, str(result)
+    is_reported_of_mappings(reported[0], 2)

@@ -88,8 +88,7 @@ def test_limit_below_a_descriptor_is_kept(job):
     script = "exec 700</dev/null; ulimit -Sn 40; exec \"$@\""
     shown = "ulimit -Sn; test -e /proc/self/fd/700 && echo there"
     for prefix in ([], [*RUN, "--space", "low"]):
-        result = job.run(["bash", "-c", script, "bash", *prefix, "/bin/sh", "-c", shown], timeout=20)
-        assert result.code == 0 and result.out == "40\nthere\n", str(result)
+        job.run(["bash", "-c", script, "bash", *prefix, "/bin/sh", "-c", shown], timeout=20).expect(out="40\nthere\n")
 
 
 def test_stopped_shim_delays_no_other(job):

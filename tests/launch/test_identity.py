@@ -223,14 +223,14 @@ def test_impostor_gets_no_larger_limits_than_it_has(job, host, guests):
 
 def test_impostor_cannot_deny_its_securebits(job, host, guests):
     result = impostor(job, guests, "securebits", "echo ran")
-    said = "refused: the host of the space differs from this process in securebits (0; here: SECBIT_NOROOT)"
-    assert result.out.startswith(said), str(result)
+    output = "refused: the host of the space differs from this process in securebits (0; here: SECBIT_NOROOT)"
+    assert result.out.startswith(output), str(result)
 
 
 def test_impostor_gets_no_privileges_of_a_process_that_has_its_former_pid(job, host, guests):
     result = impostor(job, guests, "reused", "grep NoNewPrivs /proc/self/status")
-    said = "refused: the host of the space cannot see this process (No such process)"
-    assert result.out.startswith(said), str(result)
+    output = "refused: the host of the space cannot see this process (No such process)"
+    assert result.out.startswith(output), str(result)
 
 
 # It says how much came, and whether a secret was in it.
@@ -299,5 +299,5 @@ def test_rank_that_declines_the_host_ends_the_others(job, tool):
     holder.type(b"\n")
     assert holder.finish().code == 0
     assert first.code != 0 and second.code != 0, f"{first}\n{second}"
-    said = first.err + second.err
-    assert said.count("differs from this process in namespaces (") == 1, f"{first}\n{second}"
+    output = first.err + second.err
+    assert output.count("differs from this process in namespaces (") == 1, f"{first}\n{second}"

@@ -49,33 +49,32 @@ def killed(group):
     raise AssertionError(group)
 
 
-def is_told(result, group):
+def is_reported(result, group):
     """Once, and what it says of the limit, the counter and the largest task is true."""
-    told = [line for line in result.err.split("\n") if line.startswith("onespace run:")]
-    assert len(told) == 1, str(result)
+    reported = [line for line in result.err.split("\n") if line.startswith("onespace run:")]
+    assert len(reported) == 1, str(result)
     match = re.search(r"ended the whole space.*: (\S+) has a limit of (\d+) MiB, and oom_kill of (\S+) went from 0 to "
-                      r"(\d+); of its tasks pid (\d+) used most, (\d+) MiB; ask for more memory", told[0])
+                      r"(\d+); of its tasks pid (\d+) used most, (\d+) MiB; ask for more memory", reported[0])
     assert match, str(result)
     assert match[1] == match[3] == str(group) and int(match[2]) == LIMIT // MIB
     assert int(match[4]) == killed(group) > 0
     assert match[5] == re.search(r"hog (\d+)", result.out)[1] and int(match[6]) >= 130, str(result)
 
 
-def test_full_group_by_hand_is_told(job, guests, limited):
+def test_full_group_by_hand_is_reported(job, guests, limited):
     group, enter = limited
-    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter)
-    assert result.code == 128 + signal.SIGKILL, str(result)
-    is_told(result, group)
+    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter).expect(128 + signal.SIGKILL)
+    is_reported(result, group)
 
 
 @pytest.mark.parametrize("launcher", ["mpich", "openmpi"])
-def test_full_group_is_told_once_for_a_job(job, guests, mpi_named, limited, launcher):
+def test_full_group_is_reported_once_for_a_job(job, guests, mpi_named, limited, launcher):
     """The launcher is not in the group, as its daemon is not in that of Slurm's step."""
     mpi, group = mpi_named(launcher), limited[0]
     command = shlex.join([*RUN, guests("hog"), "130", "100"])
     result = job.run(mpi.command(4, ["sh", "-c", f"echo 0 > {group}/cgroup.procs && exec {command}"]), env=mpi.env)
     assert result.code != 0, str(result)
-    is_told(result, group)
+    is_reported(result, group)
 
 
 def test_other_space_of_the_full_group_lives_on(job, guests, limited):
@@ -84,12 +83,10 @@ def test_other_space_of_the_full_group_lives_on(job, guests, limited):
     other = job.start([*RUN, "-n", "2", "sh", "-c", "echo ready; read line; echo $line"], stdin=subprocess.PIPE,
                       preexec_fn=enter)
     other.wait_for("ready", 2)
-    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter)
-    assert result.code == 128 + signal.SIGKILL, str(result)
-    is_told(result, group)
+    result = job.run([*RUN, "-n", "4", guests("hog"), "130", "100"], preexec_fn=enter).expect(128 + signal.SIGKILL)
+    is_reported(result, group)
     other.process.stdin.close()
-    result = other.finish()
-    assert result.code == 0 and result.err == "", str(result)
+    other.finish().expect(err="")
 
 
 @pytest.mark.parametrize("space", [[], ["--space", "lives"]], ids=["by_hand", "joined"])
@@ -137,7 +134,7 @@ def test_tasks_in_another_group_use_the_roots_and_do_not_outlive_it(job, guests,
 
 
 @pytest.mark.parametrize("program", [["true"], ["sh", "-c", "kill -9 $PPID"], ["sh", "-c", "kill -9 $$"]])
-def test_nothing_is_told_of_other_ends(job, limited, program):
+def test_nothing_is_reported_of_other_ends(job, limited, program):
     """The last one is what `kill` and launchers do, too: the same signal, and no counter that went up."""
     group, enter = limited
     result = job.run([*RUN, "-n", "2", *program], preexec_fn=enter)

@@ -146,9 +146,8 @@ def test_ranks_share_an_address_space(job, guests, srun, ranks):
 
 def test_task_numbers_are_the_local_ranks(job, srun):
     _, command, env = srun
-    result = job.run([*command, "-n", "2", *RUN, "/bin/sh", "-c", "echo $ONESPACE_TASK_ID of $ONESPACE_NTASKS"],
-                     env=env, timeout=40)
-    assert result.code == 0 and result.lines == ["0 of 2", "1 of 2"], str(result)
+    job.run([*command, "-n", "2", *RUN, "/bin/sh", "-c", "echo $ONESPACE_TASK_ID of $ONESPACE_NTASKS"],
+            env=env, timeout=40).expect(lines=["0 of 2", "1 of 2"])
 
 
 @pytest.mark.parametrize("way", ["return", "exit", "crash", "mpi_abort"])
@@ -254,8 +253,7 @@ def test_plugin_leaves_the_rank_all_else(job, plugin, tmp_path):
 
     def run(*options):
         result = job.run([*steps(1, 1), "--propagate=NOFILE", *options, "show", "a b", "", "*"], env=env, cwd=tmp_path,
-                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (777, hard)))
-        assert result.code == 0, str(result)
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (777, hard))).expect()
         changing = ("SLURM_STEP", "SLURM_JOB", "SLURM_TASK_PID", "SLURM_SRUN_COMM_PORT", "ONESPACE_", "PMI", "MPIR_",
                     "OMPI_MCA_", "HWLOC_")
         return [line for line in result.out.splitlines() if not line.startswith(changing)]
@@ -291,9 +289,8 @@ def test_plugin_serves_the_steps_of_a_batch_job(job, plugin, tmp_path, export):
     step = " ".join([*map(str, steps(1, 2)), "/bin/sh", "-c", f"'{SHOW}'"])
     script.write_text(f"#!/bin/sh\necho script ${{ONESPACE_TASK_ID-is none}}\n{step}\n"
                       f"{step.replace('srun', 'srun --onespace=off')}\necho end\n")
-    result = job.run(["sbatch", "--quiet", "--onespace", f"--export={export}", "--oversubscribe", "-o", output, script],
-                     env=plugin)
-    assert result.code == 0, str(result)
+    job.run(["sbatch", "--quiet", "--onespace", f"--export={export}", "--oversubscribe", "-o", output, script],
+            env=plugin).expect()
     until = time.monotonic() + 60
     while not (output.exists() and output.read_text().endswith("end\n") or time.monotonic() > until):
         time.sleep(0.05)
@@ -303,9 +300,8 @@ def test_plugin_serves_the_steps_of_a_batch_job(job, plugin, tmp_path, export):
 
 
 def test_plugin_serves_the_steps_of_an_allocation(job, plugin):
-    result = job.run(["salloc", "--quiet", "--oversubscribe", "-N", "2", "--onespace",
-                      *steps(2, 2), "sh", "-c", SHOW], env=plugin, timeout=60)
-    assert result.code == 0 and result.lines == ["0 of 1", "0 of 1"], str(result)
+    job.run(["salloc", "--quiet", "--oversubscribe", "-N", "2", "--onespace",
+             *steps(2, 2), "sh", "-c", SHOW], env=plugin, timeout=60).expect(lines=["0 of 1", "0 of 1"])
 
 
 def test_plugin_leaves_daemons_of_other_launchers_alone(job, guests, plugin):

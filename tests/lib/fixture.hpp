@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
@@ -52,7 +53,7 @@ inline std::string program(const std::string &name)
     return std::string(ONESPACE_TEST_PROGRAMS "/") + name;
 }
 
-// Not where its compiler is missing.
+// False where its compiler is missing.
 inline bool is_built(const std::string &name)
 {
     return access(program(name).c_str(), X_OK) == 0;
@@ -72,7 +73,7 @@ inline void sleep_ms(int ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(ms));
 }
 
-// Asks until it is so, or patience ends.
+// Asks until the condition holds, or `ms` have passed.
 inline bool eventually(const std::function<bool()> &condition, int ms = Patience)
 {
     for (auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
@@ -133,7 +134,7 @@ struct Pipe {
     Descriptor read_end, write_end;
 };
 
-// A line of text, or what there is at the end of file or of patience.
+// A line of text, or the part of it that came before the end of file or of Patience.
 inline std::string read_line(int fd)
 {
     std::string line;
@@ -156,7 +157,7 @@ inline std::string read_all(int fd)
     return text;
 }
 
-// What a guest said (standard output and error) and how it ended.
+// The output of a guest (standard output and error) and how it ended.
 struct Outcome {
     std::string output;
     int status = -1;
@@ -176,28 +177,108 @@ inline Outcome exits(const std::string &output, int code = 0)
     return {output, code << 8};
 }
 
-// A task with pipes at its standard input and output.
+// Restores a limit at the end of the test.
+class Limit
+{
+  public:
+    Limit(__rlimit_resource_t kind, rlim_t soft) : kind_(kind)
+    {
+        EXPECT_EQ(getrlimit(kind, &before_), 0);
+        rlimit changed = {soft, before_.rlim_max};
+        EXPECT_EQ(setrlimit(kind, &changed), 0);
+    }
+    Limit(const Limit &) = delete;
+    ~Limit()
+    {
+        EXPECT_EQ(setrlimit(kind_, &before_), 0);
+    }
+
+  private:
+    __rlimit_resource_t kind_;
+    rlimit before_ = {};
+};
+
+using Limits = std::array<rlimit, RLIM_NLIMITS>;
+
+inline Limits all_limits()
+{
+    Limits limits;
+    for (size_t i = 0; i < limits.size(); i++)
+        EXPECT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    return limits;
+}
+
+// What onespace_spawn gave for a program: the task's id, or -errno and the message.
+struct Spawned {
+    int id;
+    std::string message;
+    // The wait status, or -errno.
+    int wait() const
+    {
+        onespace_status status = {};
+        int result = onespace_wait(id, &status, Patience);
+        return result == id ? status.status : result;
+    }
+};
+
+// Spawns a task with this process's descriptors.
+inline Spawned spawn_task(const Words &words, const std::function<void(Attr &)> &change = nullptr,
+                          char *const *environment = nullptr)
+{
+    char message[1024] = "";
+    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.message = message;
+    attr.message_size = sizeof(message);
+    if (change)
+        change(attr);
+    std::vector<char *> argv = pointers(words);
+    int id = onespace_spawn(argv[0], argv.data(), environment, &attr);
+    return {id, message};
+}
+
+inline void as_thread(Attr &attr)
+{
+    attr.flags |= ONESPACE_SPAWN_THREAD;
+    attr.fds = nullptr; // threads share descriptors
+    attr.fd_count = 0;
+}
+
+// A task with pipes at its standard input and output. One that the test has not waited for is
+// finished at its end, and must succeed.
 class Task
 {
   public:
     explicit Task(const Words &words, const std::function<void(Attr &)> &change = nullptr)
     {
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
         onespace_fd_map fds[] = {
             {in_.read_end.get(), 0}, {out_.write_end.get(), 1}, {out_.write_end.get(), 2}};
-        char message[256] = "";
-        attr.fds = fds;
-        attr.fd_count = 3;
-        attr.message = message;
-        attr.message_size = sizeof(message);
-        if (change)
-            change(attr);
-        std::vector<char *> argv = pointers(words);
-        id_ = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
+        Spawned spawned = spawn_task(words, [&](Attr &attr) {
+            attr.fds = fds;
+            attr.fd_count = 3;
+            if (change)
+                change(attr);
+        });
+        id_ = spawned.id;
         if (id_ < 0) // gtest reports it as the test's failure
-            throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + message);
+            throw std::runtime_error(words[0] + ": " + strerror(-id_) + ": " + spawned.message);
         in_.read_end.reset();
         out_.write_end.reset();
+    }
+    Task(Task &&other) noexcept
+        : in_(std::move(other.in_)), out_(std::move(other.out_)), id_(std::exchange(other.id_, -1))
+    {
+    }
+    ~Task()
+    {
+        onespace_status status = {};
+        close_input();
+        int result = id_ > 0 ? onespace_wait(id_, &status, 0) : -ECHILD;
+        if (result == -ETIMEDOUT) { // it may wait until its output is read
+            read_all(out_.read_end.get());
+            result = onespace_wait(id_, &status, Patience);
+        }
+        EXPECT_NE(result, -ETIMEDOUT);
+        EXPECT_EQ(status.status, 0);
     }
 
     int id() const
@@ -225,6 +306,11 @@ class Task
     void kill(int signal = SIGKILL)
     {
         EXPECT_EQ(onespace_kill(id_, signal), 0);
+    }
+    void kill_and_wait()
+    {
+        kill();
+        EXPECT_EQ(wait(), SIGKILL);
     }
     // The wait status, or -errno.
     int wait(onespace_status *status = nullptr)
@@ -298,9 +384,41 @@ inline Outcome as_process(const Words &words)
     return Process(words).finish();
 }
 
-// What must not grow: the memory map, descriptors, resident memory. Not counted is the registry, of
-// which each slot's first task makes a few pages resident, and the files of the patched ld.so,
-// which the first task of a kind makes.
+// Runs the program as a process and as a task, which must do the same; returns what it did.
+inline Outcome expect_same(const Words &words)
+{
+    Outcome process = as_process(words);
+    EXPECT_EQ(as_task(words), process);
+    return process;
+}
+
+inline void expect_same(const Words &words, const Outcome &outcome)
+{
+    EXPECT_EQ(expect_same(words), outcome);
+}
+
+inline std::string name_of(const char *name)
+{
+    return name;
+}
+
+template <typename Parameter> std::string name_of(const Parameter &parameter)
+{
+    return parameter.name;
+}
+
+// The last argument of INSTANTIATE_TEST_SUITE_P: names each test after its parameter, which is a
+// string or has a name.
+inline constexpr auto by_name = [](const auto &info) {
+    std::string name = name_of(info.param);
+    for (char &letter : name)
+        letter = isalnum(letter) ? letter : '_';
+    return name;
+};
+
+// The figures that must not grow: the memory map, descriptors, resident memory. Without the
+// registry, which gets a few resident pages with the first task of each slot, and without the files
+// of the patched ld.so, which the first task of a kind makes.
 struct Footprint {
     std::vector<std::string> mappings;
     int task_mappings = 0, descriptors = 0;
@@ -329,7 +447,7 @@ struct Footprint {
     }
 };
 
-// What is mapped now and was not before.
+// The mappings that are new.
 inline std::string added_mappings(const Footprint &before, const Footprint &after)
 {
     std::string text;
@@ -366,7 +484,7 @@ class SpaceTest : public ::testing::Test
   protected:
     void SetUp() override
     {
-        signal(SIGPIPE, SIG_IGN); // a guest that died early shall fail the test, not end it
+        signal(SIGPIPE, SIG_IGN); // a guest that died early fails the test and does not end it
         ASSERT_EQ(onespace_init(), 0);
     }
     void TearDown() override

@@ -37,6 +37,18 @@ class Result:
     def lines(self):
         return sorted(self.out.split("\n")[:-1])
 
+    def expect(self, code=0, *, out=None, lines=None, err=None, shows=(), says=()):
+        """Asserts the exit status, the whole output or its sorted lines, the whole of standard error, and texts that
+        stand in the output (shows) and in standard error (says). Gives itself."""
+        assert self.code == code, str(self)
+        assert out is None or self.out == out, str(self)
+        assert lines is None or self.lines == lines, str(self)
+        assert err is None or self.err == err, str(self)
+        for texts, stream in ((shows, self.out), (says, self.err)):
+            for text in [texts] if isinstance(texts, str) else texts:
+                assert text in stream, f"{text!r} is missing: {self}"
+        return self
+
     def __str__(self):
         text = f"{' '.join(map(str, self.argv))}: exit status {self.code}\n"
         return text + f"--- stdout\n{self.out[-6000:]}\n--- stderr\n{self.err[-6000:]}"

@@ -12,7 +12,7 @@ inline bool want_long()
     return value && std::strcmp(value, "1") == 0;
 }
 
-// What a usual run takes of a long list: every n-th, the first included.
+// The step through a long list: a usual run takes every n-th entry, beginning with the first.
 inline unsigned every(unsigned n)
 {
     return want_long() ? 1 : n;

@@ -18,10 +18,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / ".kernels"
 INIT = ROOT / "tests/guard/init.c"
-# What shell scripts use, and what dynamic linkers load without being asked.
+# Programs that shell scripts use, and files that dynamic linkers always load.
 ALWAYS = ["/bin/sh", "/bin/cat", "/bin/ls", "/bin/echo", "/bin/grep", "/bin/sleep", "/bin/uname", "/usr/bin/env",
           "/bin/true", "/etc/ld.so.cache", "/lib/x86_64-linux-gnu/libgcc_s.so.1"]
-# Of Debian's packages what nothing that runs there reads.
+# Directories of Debian's packages that no program there reads.
 LEFT_OUT = ("/usr/include", "/usr/share/doc", "/usr/share/man", "/usr/share/locale", "/usr/share/perl", "/usr/lib/gcc",
             "/usr/share/zoneinfo", "/var", "/boot", "/lib/modules", "/dev", "/proc", "/sys", "/tmp", "/run",
             "/usr/share/icu", "/usr/lib/aarch64-linux-gnu/perl", "/usr/lib/aarch64-linux-gnu/gconv", "/usr/share/perl5")

@@ -1,4 +1,4 @@
-// tests/lib/member.hpp: the guest obey.c, told what to do.
+// tests/lib/member.hpp: the guest obey.c as a task that obeys.
 #ifndef ONESPACE_TESTS_LIB_MEMBER_HPP
 #define ONESPACE_TESTS_LIB_MEMBER_HPP
 

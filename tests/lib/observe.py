@@ -5,11 +5,16 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
 
-from jobs import ONESPACE
+import pytest
+
+from jobs import ONESPACE, ROOT
+
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 
 
 def as_json(result):
@@ -38,6 +43,33 @@ def in_terminal(argv, columns, env):
 def interposed(guests, **variables):
     """An environment in which `guests/interpose.c` is preloaded."""
     return {"LD_PRELOAD": guests("interpose.so"), **{name: str(value) for name, value in variables.items()}}
+
+
+def tasks_of(space):
+    """Those of a space that `onespace ps --json` has printed, without its root."""
+    return [task for task in space["tasks"] if task["id"] != 0]
+
+
+def may_trace():
+    with subprocess.Popen(["sleep", "10"]) as child:
+        may = ctypes.CDLL(None).ptrace(PTRACE_SEIZE, child.pid, 0, 0) == 0
+        child.kill()
+    return may
+
+
+def line_of(name):
+    """The line of a guest of tests/cmd that carries the remark `line: NAME`, as debuggers print it."""
+    place, = [f"{source.name}:{number}" for source in (ROOT / "tests/cmd/guests").glob("*.c")
+              for number, line in enumerate(source.read_text().split("\n"), 1) if f"/* line: {name} */" in line]
+    return place
+
+
+def need_core_files():
+    """Skips the test where the kernel writes cores to another place than the working directory."""
+    with open("/proc/sys/kernel/core_pattern", encoding="ascii") as file:
+        pattern = file.read().strip()
+    if not re.fullmatch(r"core(\.%p)?", pattern):
+        pytest.skip(f"core files go elsewhere here: kernel.core_pattern is {pattern}")
 
 
 def forbid(*calls, error):

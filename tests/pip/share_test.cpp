@@ -23,7 +23,7 @@ TEST_F(pip_names, by_the_thousand_are_found)
 TEST_F(pip_names, beyond_the_table_are_refused)
 {
     EXPECT_EQ(play({"export-all"}), ENOMEM);
-    // Those of the ended task make room when its PiP id is used again.
+    // The names of the ended task go when its PiP id is used again.
     EXPECT_EQ(play({"export-many"}), 0);
 }
 

@@ -258,7 +258,7 @@ TEST_F(pip_hooks, run_around_the_task)
 
 // How a task may end by itself, and whether `after` is called then.
 static const std::tuple<const char *, const char *, int> ends[] = {
-    {"exit", "0", 1},       {"return", "0", 1},     {"quick-exit", "0", 0},
+    {"exit", "0", 1},       {"returns", "0", 1},    {"quick-exit", "0", 0},
     {"fin-exit", "0", 1},   {"fin-return", "0", 1}, {"fin-quick-exit", "0", 0},
     {"kill-self", "15", 0},
 };
@@ -387,12 +387,12 @@ TEST_F(pip_wait_for, one_task_by_two_threads_gives_it_to_one)
 {
     ASSERT_EQ(spawn({"pause"}, 0), 0);
     int results[2] = {-1, -1};
-    std::thread one([&] { results[0] = pip_wait(0, nullptr); });
-    std::thread two([&] { results[1] = pip_wait(0, nullptr); });
+    std::thread first([&] { results[0] = pip_wait(0, nullptr); });
+    std::thread second([&] { results[1] = pip_wait(0, nullptr); });
     sleep_ms(20);
     EXPECT_EQ(pip_kill(0, SIGKILL), 0);
-    one.join();
-    two.join();
+    first.join();
+    second.join();
     EXPECT_EQ(results[0] + results[1], ECHILD);
 }
 
@@ -415,5 +415,5 @@ TEST_F(pip_wait_for, tasks_whose_reaper_was_killed_ends)
     int pipid = -1;
     EXPECT_EQ(pip_wait_any(&pipid, nullptr), 0);
     EXPECT_EQ(pipid, 1);
-    _exit(HasFailure()); // the space is broken for good
+    _exit(HasFailure()); // the space cannot be used again
 }

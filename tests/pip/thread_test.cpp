@@ -20,7 +20,7 @@ class pip_thread_mode : public PipTest
     }
 };
 
-TEST_F(pip_thread_mode, is_told)
+TEST_F(pip_thread_mode, is_reported)
 {
     int flag = 0, mode = 0;
     EXPECT_EQ(pip_is_threaded(&flag), 0);

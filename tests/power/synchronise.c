@@ -3,8 +3,8 @@
  *   synchronise FILE ROUNDS CONTROL stores|copies|direct|without-flush
  *
  * stores: by stores; copies: every other round by storage_region_store of the whole region;
- * direct: likewise with direct I/O, the region being written once; without-flush: stores that
- * nobody flushes.
+ * direct: likewise with direct I/O, the region being written once; without-flush: stores
+ * without a flush.
  *
  * In round R some pages get the number R at their beginning and end, always the one that is R
  * modulo their count; then the region is flushed, and blockdisk's CONTROL is told `synced R`. After

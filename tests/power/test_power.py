@@ -125,7 +125,7 @@ def test_disk_that_fails_during_commits_keeps_the_last(disk, kind):
         for _ in range(6 if LONG else 3):
             with mounted(disk.disk, disk.mount):
                 disk.tell(f"fail {kind} {choose.randrange(1, 40)}")
-                # A commit that failed is tried again in vain: a second flush may succeed without the data
+                # A failed commit must fail again: a second flush may succeed without the data
                 # that the first one lost.
                 failed = crew(disk.mount / "data", commits=20, retries=1)
                 assert not failed["hung"] and not failed["errors_differ"], failed

@@ -4,11 +4,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "choose.h"
 #include "onespace.h"
 
 static uint64_t state;

@@ -8,16 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "choose.h"
+#include "scene.h"
 
 static void say_link(const char *how, const char *text, ssize_t size)
 {
     printf("%s %zd %.*s\n", how, size, size > 0 ? (int)size : 0, text);
 }
 
-static int play_read(int argc, char **argv)
+SCENE(read)
 {
-    (void)argc, (void)argv;
     char text[PATH_MAX], by_pid[64], short_text[5] = "";
     say_link("readlink", text, readlink("/proc/self/exe", text, sizeof(text)));
     say_link("thread-self", text, readlink("/proc/thread-self/exe", text, sizeof(text)));
@@ -33,23 +32,21 @@ static int play_read(int argc, char **argv)
     return 0;
 }
 
-static int play_again(int argc, char **argv)
+SCENE(again)
 {
     char *words[] = {"myself", "second", argc > 1 ? argv[1] : "nothing", NULL};
     execv("/proc/self/exe", words);
     return 1;
 }
 
-static int play_second(int argc, char **argv)
+SCENE(second)
 {
-    (void)argc;
     printf("%s runs again with %s\n", program_invocation_name, argv[1]);
     return 17;
 }
 
-static int play_child(int argc, char **argv)
+SCENE(child)
 {
-    (void)argc, (void)argv;
     char *words[] = {"myself", "second", "a child", NULL};
     int status;
     pid_t child = fork();
@@ -62,9 +59,8 @@ static int play_child(int argc, char **argv)
 }
 
 /* By a path relative to where it lies. */
-static int play_origin(int argc, char **argv)
+SCENE(origin)
 {
-    (void)argc, (void)argv;
     const char *name = (const char *)getauxval(AT_EXECFN);
     printf("%d\n", name && access(name, X_OK) == 0);
     return 0;
@@ -72,10 +68,5 @@ static int play_origin(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"read", play_read},
-                                          {"again", play_again},
-                                          {"second", play_second},
-                                          {"child", play_child},
-                                          {"origin", play_origin}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "choose.h"
+#include "scene.h"
 #include "onespace.h"
 
 static int exported_number = 4711;
@@ -27,7 +27,7 @@ static int ended(const struct onespace_status *status)
 }
 
 /* is [MILLISECONDS]: whether it is a task, after so long: exit status 0 or 1. */
-static int play_is(int argc, char **argv)
+SCENE(is)
 {
     if (argc > 1)
         usleep((useconds_t)atoi(argv[1]) * 1000);
@@ -35,10 +35,9 @@ static int play_is(int argc, char **argv)
 }
 
 /* spawn PROGRAM ARGUMENT...: and waits for it. */
-static int play_spawn(int argc, char **argv)
+SCENE(spawn)
 {
     struct onespace_status status;
-    (void)argc;
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     if (id < 0)
         return failed("spawn", id);
@@ -49,7 +48,7 @@ static int play_spawn(int argc, char **argv)
     return 0;
 }
 
-static int play_changed_spawn(int argc, char **argv)
+SCENE(changed_spawn)
 {
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -59,14 +58,12 @@ static int play_changed_spawn(int argc, char **argv)
         return failed("change", -errno);
     umask(0051);
     signal(SIGHUP, SIG_IGN);
-    (void)argc;
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     return id < 0 ? failed("spawn", id) : onespace_wait(id, NULL, 20000) != id;
 }
 
-static int play_spawn_and_leave(int argc, char **argv)
+SCENE(spawn_and_leave)
 {
-    (void)argc;
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     if (id < 0)
         return failed("spawn", id);
@@ -75,24 +72,22 @@ static int play_spawn_and_leave(int argc, char **argv)
 }
 
 /* orphan PROGRAM ARGUMENT...: says the id of what it spawned and ends when its input ends. */
-static int play_orphan(int argc, char **argv)
+SCENE(orphan)
 {
-    (void)argc;
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     printf("%d\n", id);
     return getchar() == EOF ? 0 : 1;
 }
 
-static int play_number(int argc, char **argv)
+SCENE(number)
 {
-    (void)argc, (void)argv;
     if (onespace_number() == -ENOENT && onespace_ntasks() == -ENOENT)
         return printf("none\n") < 0;
     return printf("%d of %d\n", onespace_number(), onespace_ntasks()) < 0;
 }
 
 /* export-and-exec PROGRAM: after a line of input; the program then finds "go on". */
-static int play_export_and_exec(int argc, char **argv)
+SCENE(export_and_exec)
 {
     char line[64];
     int result = onespace_export("number", &exported_number, sizeof(exported_number));
@@ -108,16 +103,14 @@ static int play_export_and_exec(int argc, char **argv)
     return getchar() == EOF ? 1 : 2;
 }
 
-static int play_export_and_end(int argc, char **argv)
+SCENE(export_and_end)
 {
-    (void)argc, (void)argv;
     return onespace_export("number", &exported_number, sizeof(exported_number)) != 0;
 }
 
 /* export-and-run COMMAND: as a child. */
-static int play_export_and_run(int argc, char **argv)
+SCENE(export_and_run)
 {
-    (void)argc;
     int result = onespace_export("number", &exported_number, sizeof(exported_number));
     if (result < 0)
         return failed("export", result);
@@ -136,9 +129,8 @@ static int refused(const char *what, long result)
 }
 
 /* A forked child of a task is no member; the task stays one. */
-static int play_fork(int argc, char **argv)
+SCENE(fork)
 {
-    (void)argc, (void)argv;
     char *words[] = {"true", NULL};
     void *address;
     int number = 0, status;
@@ -171,16 +163,14 @@ static int play_fork(int argc, char **argv)
     return 0;
 }
 
-static int play_fini(int argc, char **argv)
+SCENE(fini)
 {
-    (void)argc, (void)argv;
     return printf("%d\n", onespace_fini()) < 0;
 }
 
-/* Who spawned us, and the number that the spawner's pointer leads to. */
-static int play_spawner(int argc, char **argv)
+/* Prints the spawner, and the number that the spawner's pointer leads to. */
+SCENE(spawner)
 {
-    (void)argc, (void)argv;
     void *data = NULL;
     int spawner = onespace_spawner(&data);
     printf("spawner %d data ", spawner);
@@ -188,9 +178,8 @@ static int play_spawner(int argc, char **argv)
     return spawner < 0;
 }
 
-static int play_spawn_for_ever(int argc, char **argv)
+SCENE(spawn_for_ever)
 {
-    (void)argc;
     for (;;) {
         int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
         if (id < 0)
@@ -216,9 +205,8 @@ static int await_debugger(void)
 #endif
 
 /* debugged-wait PROGRAM: collects what has ended, between two breakpoints. */
-static int play_debugged_wait(int argc, char **argv)
+SCENE(debugged_wait)
 {
-    (void)argc;
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     if (id < 0)
         return failed("spawn", id);
@@ -235,9 +223,8 @@ static int play_debugged_wait(int argc, char **argv)
 }
 
 /* debugged-spawn PROGRAM: between two breakpoints. */
-static int play_debugged_spawn(int argc, char **argv)
+SCENE(debugged_spawn)
 {
-    (void)argc;
     if (await_debugger())
         return 1;
     __asm__ volatile(BREAKPOINT);
@@ -247,9 +234,8 @@ static int play_debugged_spawn(int argc, char **argv)
 }
 
 /* hold-often ID COUNT: says how often it could not hold that member's memory. */
-static int play_hold_often(int argc, char **argv)
+SCENE(hold_often)
 {
-    (void)argc;
     int id = atoi(argv[1]), failures = 0;
     for (int i = atoi(argv[2]); i > 0; i--)
         if (onespace_hold(id) != 0 || onespace_release(id) != 0)
@@ -258,10 +244,9 @@ static int play_hold_often(int argc, char **argv)
 }
 
 /* Ever new names, of which the last few stay for a while. */
-static int play_export_for_ever(int argc, char **argv)
+SCENE(export_for_ever)
 {
     enum { STAY = 20 };
-    (void)argc, (void)argv;
     for (unsigned i = 0;; i++) {
         char name[32], old[32];
         sprintf(name, "name%u", i);
@@ -275,9 +260,8 @@ static int play_export_for_ever(int argc, char **argv)
 }
 
 /* Copies the space's memory, as it is, again and again. */
-static int play_fork_for_ever(int argc, char **argv)
+SCENE(fork_for_ever)
 {
-    (void)argc, (void)argv;
     for (;;) {
         pid_t pid = fork();
         if (pid == 0)
@@ -289,25 +273,5 @@ static int play_fork_for_ever(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"is", play_is},
-        {"spawn", play_spawn},
-        {"changed-spawn", play_changed_spawn},
-        {"spawn-and-leave", play_spawn_and_leave},
-        {"orphan", play_orphan},
-        {"number", play_number},
-        {"fini", play_fini},
-        {"spawner", play_spawner},
-        {"spawn-for-ever", play_spawn_for_ever},
-        {"debugged-wait", play_debugged_wait},
-        {"debugged-spawn", play_debugged_spawn},
-        {"hold-often", play_hold_often},
-        {"export-for-ever", play_export_for_ever},
-        {"fork", play_fork},
-        {"fork-for-ever", play_fork_for_ever},
-        {"export-and-exec", play_export_and_exec},
-        {"export-and-end", play_export_and_end},
-        {"export-and-run", play_export_and_run},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -5,12 +5,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "choose.h"
 #include "onespace.h"
 
 /* Looked up by others. The library exports all of its symbols, a program none but on demand. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "choose.h"
+#include "scene.h"
 
 static int counter = 5; /* relocated and writable: each task has its own */
 
@@ -16,16 +16,14 @@ __attribute__((constructor)) static void note_errno(void)
     errno_first = errno;
 }
 
-static int play_errno(int argc, char **argv)
+SCENE(errno)
 {
-    (void)argc, (void)argv;
     printf("errno %d, then %d\n", errno_first, errno_in_main);
     return 0;
 }
 
-static int play_hello(int argc, char **argv)
+SCENE(hello)
 {
-    (void)argc, (void)argv;
     counter++;
     printf("hello %d\n", counter);
     return 3;
@@ -49,9 +47,8 @@ static int allocate(unsigned seed)
     return 0;
 }
 
-static int play_malloc(int argc, char **argv)
+SCENE(malloc)
 {
-    (void)argc, (void)argv;
     int wrong = allocate(1);
     printf("wrong %d\n", wrong);
     return wrong;
@@ -62,9 +59,8 @@ static void *allocating_thread(void *argument)
     return (void *)(intptr_t)allocate((unsigned)(uintptr_t)argument);
 }
 
-static int play_threads(int argc, char **argv)
+SCENE(threads)
 {
-    (void)argc, (void)argv;
     pthread_t thread[4];
     intptr_t wrong = 0;
     for (uintptr_t i = 0; i < 4; i++)
@@ -80,9 +76,8 @@ static int play_threads(int argc, char **argv)
 }
 
 /* Until its standard input ends. */
-static int play_wait(int argc, char **argv)
+SCENE(wait)
 {
-    (void)argc, (void)argv;
     char byte;
     printf("waiting\n");
     return read(0, &byte, 1) == 0 ? counter - 5 : 1;
@@ -111,10 +106,5 @@ __attribute__((used)) static int begin_hidden(void *argument)
 int main(int argc, char **argv)
 {
     errno_in_main = errno;
-    static const struct scene scenes[] = {{"hello", play_hello},
-                                          {"errno", play_errno},
-                                          {"malloc", play_malloc},
-                                          {"threads", play_threads},
-                                          {"wait", play_wait}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -79,8 +79,7 @@ TEST_F(reclaim, after_tasks_that_were_killed)
     for (int i = 0; i < rounds(30, 1000); i++) {
         Task task(words);
         sleep_ms(i % 7);
-        task.kill();
-        ASSERT_EQ(task.wait(), SIGKILL);
+        task.kill_and_wait();
     }
     expect_flat(before);
 }
@@ -233,14 +232,13 @@ TEST_F(reclaim, of_memory_that_is_watched_keeps_no_other_task_from_starting_and_
     };
     Task owner({program("watch-unmapping")}, numbered(0));
     Task watcher({program("watch-unmapping")}, numbered(1));
-    std::string said = watcher.line();
+    std::string output = watcher.line();
     EXPECT_EQ(owner.wait(), 0);
     EXPECT_EQ(as_task({"true"}).status, 0);
     EXPECT_EQ(as_task({"false"}).status, 1 << 8);
-    watcher.kill();
-    EXPECT_EQ(watcher.wait(), SIGKILL);
+    watcher.kill_and_wait();
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
-    if (said == "ready: unavailable")
+    if (output == "ready: unavailable")
         GTEST_SKIP() << "needs userfaultfd";
-    EXPECT_EQ(said, "ready: watching");
+    EXPECT_EQ(output, "ready: watching");
 }

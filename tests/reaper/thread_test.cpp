@@ -1,6 +1,7 @@
 // tests/reaper/thread_test.cpp: thread mode: tasks that are threads of their spawner's process.
 #include <atomic>
 #include <csignal>
+#include <sstream>
 
 #include "guests/threads.h"
 #include "fixture.hpp"
@@ -14,33 +15,27 @@ namespace
 
 // A task in thread mode that reports into this object.
 struct Thread {
-    report told = {};
+    struct report report = {};
     int id = -1;
     std::string message;
 
     explicit Thread(const std::string &scene, const std::function<void(Attr &)> &change = nullptr,
                     int fd = STDERR_FILENO)
     {
-        told.fd = fd;
-        char address[32], text[256] = "";
-        snprintf(address, sizeof(address), "%lx", reinterpret_cast<unsigned long>(&told));
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        attr.flags = ONESPACE_SPAWN_THREAD;
-        attr.message = text;
-        attr.message_size = sizeof(text);
-        if (change)
-            change(attr);
-        Words words = {program("threads"), scene, address};
-        std::vector<char *> argv = pointers(words);
-        id = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
-        message = text;
+        report.fd = fd;
+        std::ostringstream address;
+        address << std::hex << reinterpret_cast<unsigned long>(&report);
+        Spawned spawned = spawn_task({program("threads"), scene, address.str()}, [&](Attr &attr) {
+            attr.flags = ONESPACE_SPAWN_THREAD;
+            if (change)
+                change(attr);
+        });
+        id = spawned.id;
+        message = spawned.message;
     }
-
     int wait()
     {
-        onespace_status status = {};
-        int result = onespace_wait(id, &status, Patience);
-        return result == id ? status.status : result;
+        return Spawned{id, ""}.wait();
     }
 };
 
@@ -59,24 +54,24 @@ int threads_of(int pid)
 
 TEST_F(thread_mode, shares_the_pid_and_keeps_its_globals)
 {
-    Thread first("return"), second("wait");
+    Thread first("returns"), second("wait");
     ASSERT_GT(first.id, 0) << first.message;
     ASSERT_GT(second.id, 0) << second.message;
     EXPECT_EQ(first.wait(), 5 << 8);
-    second.told.go = 1;
+    second.report.go = 1;
     EXPECT_EQ(second.wait(), 0);
-    EXPECT_EQ(first.told.pid, getpid());
-    EXPECT_NE(first.told.tid, gettid());
-    EXPECT_EQ(first.told.value, 2);
-    EXPECT_EQ(first.told.handlers, 1);
-    EXPECT_NE(first.told.global, second.told.global);
-    EXPECT_NE(first.told.local, second.told.local);
+    EXPECT_EQ(first.report.pid, getpid());
+    EXPECT_NE(first.report.tid, gettid());
+    EXPECT_EQ(first.report.value, 2);
+    EXPECT_EQ(first.report.handlers, 1);
+    EXPECT_NE(first.report.global, second.report.global);
+    EXPECT_NE(first.report.local, second.report.local);
 }
 
 TEST_F(thread_mode, shares_descriptors_and_flushes_its_streams)
 {
     Pipe pipe;
-    Thread thread("return", nullptr, pipe.write_end.get());
+    Thread thread("returns", nullptr, pipe.write_end.get());
     ASSERT_GT(thread.id, 0) << thread.message;
     EXPECT_EQ(thread.wait(), 5 << 8);
     char text[16] = "";
@@ -85,7 +80,7 @@ TEST_F(thread_mode, shares_descriptors_and_flushes_its_streams)
 }
 
 struct Ending {
-    const char *scene;
+    const char *name; // of the scene
     int status, handlers;
 };
 
@@ -96,12 +91,12 @@ class thread_end : public SpaceTest, public testing::WithParamInterface<Ending>
 TEST_P(thread_end, ends_that_task_only)
 {
     const Ending &ending = GetParam();
-    Thread neighbour("wait"), thread(ending.scene);
+    Thread neighbour("wait"), thread(ending.name);
     ASSERT_GT(thread.id, 0) << thread.message;
     EXPECT_EQ(thread.wait(), ending.status);
-    EXPECT_EQ(thread.told.handlers, ending.handlers);
+    EXPECT_EQ(thread.report.handlers, ending.handlers);
     EXPECT_TRUE(eventually([] { return threads_of(getpid()) == 2; })) << threads_of(getpid());
-    neighbour.told.go = 1;
+    neighbour.report.go = 1;
     EXPECT_EQ(neighbour.wait(), 0);
 }
 
@@ -109,18 +104,19 @@ INSTANTIATE_TEST_SUITE_P(ways, thread_end,
                          testing::Values(Ending{"exit", 6 << 8, 1}, Ending{"_exit", 7 << 8, 0},
                                          Ending{"quick_exit", 8 << 8, 0},
                                          Ending{"pthread_exit", 0, 1}, Ending{"workers", 9 << 8, 0},
-                                         Ending{"exit elsewhere", 10 << 8, 0},
-                                         Ending{"pthread_exit first", 0, 0},
-                                         Ending{"raw exit", 0, 0}, Ending{"execute", 11 << 8, 0},
+                                         Ending{"exit-elsewhere", 10 << 8, 0},
+                                         Ending{"pthread_exit-first", 0, 0},
+                                         Ending{"raw-exit", 0, 0}, Ending{"execute", 11 << 8, 0},
                                          Ending{"children", 12 << 8, 0},
-                                         Ending{"setuid", 13 << 8, 0}));
+                                         Ending{"setuid", 13 << 8, 0}),
+                         by_name);
 
 TEST_F(thread_mode, main_thread_may_leave_first)
 {
-    Thread thread("pthread_exit first");
+    Thread thread("pthread_exit-first");
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 0);
-    EXPECT_EQ(thread.told.value, 77);
+    EXPECT_EQ(thread.report.value, 77);
 }
 
 TEST_F(thread_mode, execve_is_refused)
@@ -128,7 +124,7 @@ TEST_F(thread_mode, execve_is_refused)
     Thread thread("execute");
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 11 << 8);
-    EXPECT_EQ(thread.told.value, EPERM);
+    EXPECT_EQ(thread.report.value, EPERM);
 }
 
 TEST_F(thread_mode, blocks_all_signals_but_those_of_faults)
@@ -136,7 +132,7 @@ TEST_F(thread_mode, blocks_all_signals_but_those_of_faults)
     Thread thread("mask");
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 0);
-    EXPECT_EQ(thread.told.value, 2);
+    EXPECT_EQ(thread.report.value, 2);
 }
 
 TEST_F(thread_mode, takes_the_signal_mask_it_is_given)
@@ -146,7 +142,7 @@ TEST_F(thread_mode, takes_the_signal_mask_it_is_given)
     Thread thread("mask", [&](Attr &attr) { attr.signal_mask = &none; });
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 0);
-    EXPECT_EQ(thread.told.value, 0);
+    EXPECT_EQ(thread.report.value, 0);
 }
 
 TEST_F(thread_mode, refuses_attributes_of_what_is_shared)
@@ -176,7 +172,7 @@ TEST_F(thread_mode, can_be_detached_and_killed_by_name_of_the_process)
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(onespace_pid(thread.id), getpid());
     EXPECT_EQ(onespace_kill(thread.id, 0), 0);
-    thread.told.go = 1;
+    thread.report.go = 1;
     EXPECT_TRUE(eventually([&] { return onespace_kill(thread.id, 0) == -ESRCH; }));
     EXPECT_EQ(onespace_wait(thread.id, nullptr, 0), -ECHILD);
 }
@@ -230,15 +226,7 @@ TEST_F(thread_mode_victim, DISABLED_crashes)
 
 TEST_F(thread_mode, a_missing_library_ends_the_task_only)
 {
-    char address[] = "0";
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_THREAD;
-    Words words = {program("needs-missing"), address};
-    int id = onespace_spawn(words[0].c_str(), pointers(words).data(), nullptr, &attr);
-    ASSERT_GT(id, 0);
-    onespace_status status;
-    ASSERT_EQ(onespace_wait(id, &status, Patience), id);
-    EXPECT_EQ(status.status, 127 << 8);
+    EXPECT_EQ(spawn_task({program("needs-missing"), "0"}, as_thread).wait(), 127 << 8);
 }
 
 TEST_F(thread_mode, tasks_of_a_task_end_with_its_process)
@@ -247,18 +235,12 @@ TEST_F(thread_mode, tasks_of_a_task_end_with_its_process)
     int child = std::stoi(parent.line());
     ASSERT_GT(child, 0);
     EXPECT_EQ(onespace_pid(child), parent.pid());
-    parent.kill();
-    EXPECT_EQ(parent.wait(), SIGKILL);
+    parent.kill_and_wait();
     EXPECT_TRUE(eventually([&] { return onespace_pid(child) == -ESRCH; }));
 }
 
 TEST_F(thread_mode, refuses_programs_that_need_the_process)
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_THREAD;
-    char message[256] = "";
-    attr.message = message;
-    attr.message_size = sizeof(message);
     struct {
         std::string program, reason;
     } refused[] = {{"/usr/bin/java", "Java machine"},
@@ -266,10 +248,10 @@ TEST_F(thread_mode, refuses_programs_that_need_the_process)
                    {program("plain-static"), "does not use glibc"},
                    {program("nil-go"), "Go program"}};
     for (const auto &[file, reason] : refused) {
-        char *argv[] = {const_cast<char *>("refused"), nullptr};
         if (access(file.c_str(), X_OK) != 0)
             continue; // its tool is not installed
-        EXPECT_EQ(onespace_spawn(file.c_str(), argv, nullptr, &attr), -ENOTSUP) << file;
-        EXPECT_NE(strstr(message, reason.c_str()), nullptr) << message;
+        Spawned spawned = spawn_task({file}, as_thread);
+        EXPECT_EQ(spawned.id, -ENOTSUP) << file;
+        EXPECT_NE(spawned.message.find(reason), std::string::npos) << spawned.message;
     }
 }

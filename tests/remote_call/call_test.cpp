@@ -14,7 +14,6 @@ TEST_F(call, runs_with_the_globals_of_the_callee)
     Callee callee;
     EXPECT_EQ(callee.call("add_global", 2), 0) << message();
     EXPECT_EQ(callee.value, 42);
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 TEST_F(call, passes_six_arguments)
@@ -82,10 +81,10 @@ TEST_F(call, finds_the_cpu_that_it_runs_on)
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, &before))
             continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+        cpu_set_t single;
+        CPU_ZERO(&single);
+        CPU_SET(cpu, &single);
+        ASSERT_EQ(sched_setaffinity(0, sizeof(single), &single), 0);
         EXPECT_EQ(callee.call("cpu"), 0);
         EXPECT_EQ(callee.value, cpu);
     }
@@ -122,7 +121,6 @@ TEST_F(call, of_many_threads_at_once)
         thread.join();
     EXPECT_EQ(failures, 0) << message();
     EXPECT_EQ(visits, 8 * 300);
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 TEST_F(call, to_oneself_is_a_plain_call)
@@ -193,8 +191,6 @@ TEST_F(call, of_a_task_into_a_task_and_back)
     EXPECT_EQ(first.call("recurses", &recursion), 0) << message();
     EXPECT_EQ(recursion.deepest, 100);
     EXPECT_EQ(recursion.failed, 0);
-    EXPECT_EQ(first.finish().status, 0);
-    EXPECT_EQ(second.finish().status, 0);
 }
 
 TEST_F(call, into_a_program_that_knows_nothing_of_it)

@@ -25,7 +25,6 @@ TEST_F(call_end, by_an_exception_is_an_error_with_its_type)
     EXPECT_EQ(callee.call("uncaught"), 0);
     EXPECT_EQ(callee.value, 0);
     EXPECT_EQ(callee.call("use_heap", 10), 0);
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 TEST_F(call_end, by_an_exception_restores_the_rounding_of_the_caller)
@@ -51,7 +50,6 @@ TEST_F(call_end, of_the_thread_unwinds_and_gets_another_donor)
     }
     EXPECT_EQ(callee.call("how_often_unwound"), 0);
     EXPECT_EQ(callee.value, 80);
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 static intptr_t throws_back(void *)
@@ -106,12 +104,7 @@ TEST_F(call_end, of_the_callee_ends_a_call_of_a_process_with_tasks_in_thread_mod
     for (int i = 0; i < 2; i++) {
         Callee callee;
         EXPECT_EQ(callee.call("visit"), 0);
-        auto thread_mode = [](Attr &attr) {
-            attr.flags |= ONESPACE_SPAWN_THREAD;
-            attr.fds = nullptr;
-            attr.fd_count = 0;
-        };
-        Task task({program("callee"), "thread-mode"}, thread_mode);
+        Task task({program("callee"), "thread-mode"}, as_thread);
         EXPECT_EQ(task.wait(), 0);
         EXPECT_EQ(result_when(callee, "waits_for_ever", [&] { callee.kill(); }), -EOWNERDEAD);
         EXPECT_EQ(callee.wait(), SIGKILL);
@@ -123,7 +116,6 @@ TEST_F(call_end, of_the_callee_by_execve_ends_a_call)
 {
     Callee callee;
     EXPECT_EQ(result_when(callee, "waits_for_ever", [&] { callee.write_line("x"); }), -EOWNERDEAD);
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 TEST_F(call_end, of_the_callee_before_is_an_error)
@@ -162,8 +154,7 @@ TEST_F(call_end, of_the_callee_between_ends_the_outer_call_later)
     int result = 0;
     std::thread thread([&] { result = onespace_call(callee.id(), function, &onward, nullptr); });
     EXPECT_TRUE(eventually([] { return inner_began == 1; }));
-    callee.kill();
-    EXPECT_EQ(callee.wait(), SIGKILL);
+    callee.kill_and_wait();
     sleep_ms(20);
     inner_may_end = 1;
     thread.join();
@@ -171,7 +162,7 @@ TEST_F(call_end, of_the_callee_between_ends_the_outer_call_later)
     EXPECT_EQ(onward.result, 1);
 }
 
-TEST_F(call_end, of_the_innermost_callee_is_told_to_the_one_between)
+TEST_F(call_end, of_the_innermost_callee_is_reported_to_the_one_between)
 {
     Callee outer, inner;
     volatile int began = 0;
@@ -183,10 +174,10 @@ TEST_F(call_end, of_the_innermost_callee_is_told_to_the_one_between)
     EXPECT_TRUE(eventually([&] { return began == 1; }));
     inner.kill();
     thread.join();
+    EXPECT_EQ(inner.wait(), SIGKILL);
     EXPECT_EQ(result, 0);
     EXPECT_EQ(onward.result, -EOWNERDEAD);
     EXPECT_EQ(outer.call("use_heap", 10), 0);
-    EXPECT_EQ(outer.finish().status, 0);
 }
 
 // More often than there are donors.
@@ -197,11 +188,9 @@ TEST_F(call_end, of_the_caller_gives_its_donor_up)
     for (int i = 0; i < ONESPACE_CALL_LENDERS + 6; i++) {
         Task task({program("callee"), "spin", std::to_string(callee.id())});
         ASSERT_EQ(task.line(), "spins");
-        task.kill();
-        EXPECT_EQ(task.wait(), SIGKILL);
+        task.kill_and_wait();
     }
     EXPECT_EQ(callee.call("use_heap", 10), 0) << message();
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 TEST_F(call_end, by_a_crash_is_the_callers)
@@ -210,7 +199,6 @@ TEST_F(call_end, by_a_crash_is_the_callers)
     Task task({program("callee"), "crash", std::to_string(callee.id())});
     EXPECT_EQ(task.finish(), (Outcome{"", SIGSEGV}));
     EXPECT_EQ(callee.call("use_heap", 10), 0) << message();
-    EXPECT_EQ(callee.finish().status, 0);
 }
 
 // Callees that are killed at any moment of calls from several threads, and of calls back.

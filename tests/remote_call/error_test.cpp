@@ -64,37 +64,19 @@ TEST_F(call_error, member_that_does_not_serve)
 
 TEST_F(call_error, thread_mode)
 {
-    auto thread_mode = [](Attr &attr) {
-        attr.flags |= ONESPACE_SPAWN_THREAD;
-        attr.fds = nullptr;
-        attr.fd_count = 0;
-    };
-    Task task({program("callee"), "thread-mode"}, thread_mode);
+    Task task({program("callee"), "thread-mode"}, as_thread);
     EXPECT_EQ(task.wait(), 0);
-}
-
-TEST_F(call_error, thread_mode_with_the_flag)
-{
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS;
-    std::string path = program("called");
-    char *argv[] = {path.data(), nullptr};
-    EXPECT_EQ(onespace_spawn(path.c_str(), argv, nullptr, &attr), -EINVAL);
+    auto with_calls = [](Attr &attr) { attr.flags = ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_CALLS; };
+    EXPECT_EQ(spawn_task({program("called")}, with_calls).id, -EINVAL);
 }
 
 TEST_F(call_error, static_program_with_the_flag)
 {
-    char message[256] = "";
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_CALLS;
-    attr.message = message;
-    attr.message_size = sizeof(message);
-    std::string path = program("plain-static");
-    char *argv[] = {path.data(), nullptr};
-    EXPECT_EQ(onespace_spawn(path.c_str(), argv, nullptr, &attr), -ENOTSUP);
-    EXPECT_NE(std::string(message).find("cannot serve calls: link it dynamically"),
-              std::string::npos)
-        << message;
+    Spawned refused = spawn_task({program("plain-static")},
+                                 [](Attr &attr) { attr.flags = ONESPACE_SPAWN_CALLS; });
+    EXPECT_EQ(refused.id, -ENOTSUP);
+    EXPECT_NE(refused.message.find("cannot serve calls: link it dynamically"), std::string::npos)
+        << refused.message;
 }
 
 TEST_F(call_error, name_that_is_not_there)

@@ -14,8 +14,7 @@ def test_tasks_execute_where_copies_are_denied(job, error):
     """The reaper cannot read the memory of a task in execve, and must not take that for its departure."""
     deny = forbid(PROCESS_VM_READV, PROCESS_VM_WRITEV, error=error)
     for _ in range(3):
-        result = job.run([*RUN, "-n", "4", "/usr/bin/env", "echo", "executed"], preexec_fn=deny)
-        assert result.code == 0 and result.out == "executed\n" * 4, str(result)
+        job.run([*RUN, "-n", "4", "/usr/bin/env", "echo", "executed"], preexec_fn=deny).expect(out="executed\n" * 4)
 
 
 @pytest.mark.parametrize("call", [PRCTL, WAIT4, RT_SIGACTION])
@@ -25,7 +24,7 @@ def test_calls_that_the_reaper_needs_are_missed_at_once(job, call):
 
 
 @pytest.mark.parametrize("options", [[], ["--space", "test"]])
-def test_missing_proc_is_said(job, options):
+def test_missing_proc_is_reported(job, options):
     if job.run(["unshare", "-rm", "true"]).code != 0:
         pytest.skip("needs unshare -rm")
     command = shlex.join([*RUN, *options, "true"])

@@ -86,24 +86,20 @@ def test_script_that_names_its_python(job, run, environment, tmp_path):
 
 
 def test_standard_input_is_the_script(job, run, python):
-    result = job.run([*run, python, "-"], stdin="print(6 * 7)\n")
-    assert result.out == "42\n", str(result)
+    job.run([*run, python, "-"], stdin="print(6 * 7)\n").expect(out="42\n")
 
 
 def test_exit_status_is_the_scripts(job, run, python):
-    result = job.run([*run, python, "-c", "raise SystemExit(7)"])
-    assert result.code == 7, str(result)
+    job.run([*run, python, "-c", "raise SystemExit(7)"]).expect(7)
 
 
 def test_what_it_starts_is_the_same_python(job, run, environment):
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sys; print(sys.prefix)'], check=True)"
-    result = job.run([*run, environment / "bin/python", "-c", code])
-    assert result.out == f"{environment}\n", str(result)
+    job.run([*run, environment / "bin/python", "-c", code]).expect(out=f"{environment}\n")
 
 
 def test_own_program_is_the_python_that_was_named(job, run, python):
-    result = job.run([*run, python, "-c", "import os; print(os.readlink('/proc/self/exe'))"])
-    assert result.out == f"{python}\n", str(result)
+    job.run([*run, python, "-c", "import os; print(os.readlink('/proc/self/exe'))"]).expect(out=f"{python}\n")
 
 
 def test_verbose_names_the_library(job, run, python):
@@ -128,5 +124,4 @@ def test_library_that_is_damaged_is_named(job, run, copied):
     (copied.parent.parent / "lib").mkdir()
     library = copied.parent.parent / "lib" / f"lib{copied.name}.so.1.0"
     library.write_bytes(b"\x7fELF and no more")
-    result = job.run([*run, copied, "-c", "print('ran')"])
-    assert result.code == 126 and not result.out and str(library) in result.err, str(result)
+    job.run([*run, copied, "-c", "print('ran')"]).expect(126, out="", says=str(library))

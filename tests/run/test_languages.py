@@ -49,8 +49,7 @@ def test_java_through_its_symbolic_link(job, java_classes, tool):
 
 def test_java_joined(job, java_classes, tool):
     argv = [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads", "a", "b", "c"]
-    result = job.run([*RUN, "--space", "java", *argv], timeout=60)
-    assert result.code == 3 and "null deep a,b,c" in result.out, str(result)
+    job.run([*RUN, "--space", "java", *argv], timeout=60).expect(3, shows="null deep a,b,c")
 
 
 def test_rust(job, guests, tool):
@@ -78,8 +77,7 @@ def test_go(job, go):
 def test_go_names_the_roots_program_and_can_execute_another(job, go, run):
     """What docs/programs.md says: Go makes its system calls itself, so they are not interposed."""
     program = go("where")
-    result = job.run([*run, program])
-    assert result.code == 0, str(result)
+    result = job.run([*run, program]).expect()
     assert result.out.splitlines() == [f"executable {os.path.realpath(ONESPACE)} <nil>", f"called {program}",
                                        "executed"], str(result)
 
@@ -92,8 +90,7 @@ def test_cplusplus(job, guests):
 
 def test_clang_openmp(job, guests, tool):
     tool("clang++", "clang")
-    program = guests("threads-clang")
-    compare(job, [program])
+    compare(job, [guests("threads-clang")])
 
 
 def test_fortran_internal_procedure(job, guests, tool):
@@ -107,13 +104,11 @@ def test_fortran_internal_procedure(job, guests, tool):
 
 def test_musl(job, guests, tool):
     tool("musl-gcc", "musl-tools")
-    program = guests("patterns-musl")
-    compare(job, [program, "1"])
+    compare(job, [guests("patterns-musl"), "1"])
 
 
 def test_static_pie(job, guests):
-    program = guests("patterns-static")
-    compare(job, [program, "1"])
+    compare(job, [guests("patterns-static"), "1"])
 
 
 def test_perl(job, tool):
@@ -173,5 +168,4 @@ def test_different_languages_in_one_space(job, guests, python, tool, java_classe
     argv = [*RUN]
     for i, program in enumerate(programs):
         argv += ([":"] if i else []) + program
-    result = job.run(argv, timeout=60)
-    assert result.code == 0 and result.lines == sorted(expected.split("\n")[:-1]), str(result)
+    job.run(argv, timeout=60).expect(lines=sorted(expected.split("\n")[:-1]))

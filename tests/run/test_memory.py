@@ -11,8 +11,7 @@ SECONDS = 60 if os.environ.get("ONESPACE_LONG") == "1" else 1
 
 def test_64_tasks_allocate_and_free_at_random(job, guests):
     """A second; a minute with ONESPACE_LONG=1 in the environment."""
-    result = job.run([*RUN, "-n", "64", guests("patterns"), SECONDS], timeout=4 * SECONDS + 60)
-    assert result.code == 0 and result.out == "intact\n" * 64, str(result)
+    job.run([*RUN, "-n", "64", guests("patterns"), SECONDS], timeout=4 * SECONDS + 60).expect(out="intact\n" * 64)
 
 
 def test_tasks_come_and_go_beside_working_ones(job, guests):
@@ -22,8 +21,7 @@ def test_tasks_come_and_go_beside_working_ones(job, guests):
     for _ in range(3):
         short = [job.start([*RUN, "--space", "churn", patterns, "1"], timeout=60) for _ in range(6)]
         for command in short:
-            result = command.finish()
-            assert result.code == 0 and result.out == "intact\n", str(result)
+            command.finish().expect(out="intact\n")
     for command in long:
         assert command.finish().out == "intact\n"
 
@@ -32,8 +30,7 @@ def test_first_calls_of_many_threads_find_the_allocator(job, guests):
     """The agent stands before free and realloc, and looks for the next ones when it is called first."""
     program = guests("first_realloc")
     for _ in range(15):
-        result = job.run([*RUN, "-n", "4", program])
-        assert result.code == 0 and result.out == "0 failed\n" * 4, str(result)
+        job.run([*RUN, "-n", "4", program]).expect(out="0 failed\n" * 4)
 
 
 @pytest.mark.parametrize("frames", [1, 6])
@@ -51,8 +48,7 @@ def test_overflow_by_large_frames_hits_no_other_task(job, guests):
 
 def test_program_with_its_own_break_allocator(job, guests):
     """sbrk by the program itself, beside libc's heap, up, down and up again."""
-    result = job.run([*RUN, "-n", "4", guests("breaks")], timeout=30)
-    assert result.code == 0 and result.out == "intact\n" * 4, str(result)
+    job.run([*RUN, "-n", "4", guests("breaks")], timeout=30).expect(out="intact\n" * 4)
 
 
 def allocators():
@@ -67,8 +63,7 @@ def test_preloaded_allocator(job, run, guests, name):
     path = dict(allocators()).get(name)
     if not path:
         pytest.skip(f"lib{name} is not installed (scripts/setup test)")
-    result = job.run([*run, guests("patterns"), "1"], env={"LD_PRELOAD": path}, timeout=30)
-    assert result.code == 0 and result.out == "intact\n", str(result)
+    job.run([*run, guests("patterns"), "1"], env={"LD_PRELOAD": path}, timeout=30).expect(out="intact\n")
 
 
 def test_each_allocator_in_one_space(job, guests):
@@ -80,8 +75,7 @@ def test_each_allocator_in_one_space(job, guests):
     commands = [job.start([*RUN, "--space", "allocators", patterns, "2"], timeout=40,
                           env={"LD_PRELOAD": path} if path else {}) for _, path in [*found, ("libc", "")]]
     for command in commands:
-        result = command.finish()
-        assert result.code == 0 and result.out == "intact\n", str(result)
+        command.finish().expect(out="intact\n")
 
 
 def phases(result):

@@ -25,8 +25,7 @@ def as_before_5_1():
 
 @pytest.mark.parametrize("options", [[], ["--thread-mode"], ["--no-interpose"]])
 def test_tasks_without_calls_after_4_18(job, guests, options):
-    result = job.run([*RUN, *options, "-n", "3", guests("patterns"), "1"], preexec_fn=as_before_5_1())
-    assert result.code == 0 and result.out == "intact\n" * 3, str(result)
+    job.run([*RUN, *options, "-n", "3", guests("patterns"), "1"], preexec_fn=as_before_5_1()).expect(out="intact\n" * 3)
 
 
 @pytest.mark.parametrize("way", ["crash", "abort", "kill", "exec", "thread-crash", "main-thread-ends"])

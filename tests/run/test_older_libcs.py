@@ -47,8 +47,7 @@ def test_program_of_another_libc_is_a_task(job, libc, tmp_path, options):
     path = build(libc, libc / LINKER, tmp_path / "program")
     other = tmp_path / "other-name"
     other.symlink_to(path)
-    result = job.run([*RUN, *options, "-n", "2", "--", other, "argument"])
-    assert result.out == f"{other} argument in 1\n" * 2 and result.code == 7, str(result)
+    job.run([*RUN, *options, "-n", "2", "--", other, "argument"]).expect(7, out=f"{other} argument in 1\n" * 2)
 
 
 def test_linker_without_options_loads_the_agent(job, libc, tmp_path):
@@ -57,8 +56,7 @@ def test_linker_without_options_loads_the_agent(job, libc, tmp_path):
     linker.write_bytes((libc / LINKER).read_bytes().replace(b"--preload", b"--preloaX"))
     linker.chmod(0o755)
     path = build(libc, linker, tmp_path / "program")
-    result = job.run([*RUN, "--stats", "-n", "2", path, "argument"])
-    assert result.out == f"{path} argument in 1\n" * 2 and result.code == 7, str(result)
+    result = job.run([*RUN, "--stats", "-n", "2", path, "argument"]).expect(7, out=f"{path} argument in 1\n" * 2)
     assert "all 2 tasks together" in result.err, str(result)  # which the agent counts
 
 
@@ -77,5 +75,4 @@ def test_origin_is_the_directory_of_the_program(job, libc, tmp_path):
                         tmp_path / "asks", f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,$ORIGIN/lib:{libc}",
                         f"-Wl,{tag}"], check=True, timeout=60)
         for options in [[], ["--no-interpose"]]:
-            result = job.run([*RUN, *options, tmp_path / "asks", "argument"], cwd="/")
-            assert result.code == 42, str(result)
+            job.run([*RUN, *options, tmp_path / "asks", "argument"], cwd="/").expect(42)

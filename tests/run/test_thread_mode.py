@@ -23,8 +23,7 @@ def guest(guests):
 
 
 def test_tasks_share_a_process_and_keep_their_globals(job, guest):
-    result = job.run([*THREADS, "-n", "4", guest, "add"])
-    assert result.code == 0, str(result)
+    result = job.run([*THREADS, "-n", "4", guest, "add"]).expect()
     words = [line.split() for line in result.lines]
     assert len({pid for pid, _, _ in words}) == 1, "one process"
     assert len({thread for _, thread, _ in words}) == 4, "a thread each"
@@ -32,8 +31,7 @@ def test_tasks_share_a_process_and_keep_their_globals(job, guest):
 
 
 def test_exit_status_is_of_the_first_that_failed(job, guest):
-    result = job.run([*THREADS, "-n", "2", guest, "add", ":", guest, "exit", "7"])
-    assert result.code == 7, str(result)
+    result = job.run([*THREADS, "-n", "2", guest, "add", ":", guest, "exit", "7"]).expect(7)
     assert len(result.lines) == 2, str(result)
 
 
@@ -49,8 +47,7 @@ def test_a_crash_ends_all(job, guest):
 
 
 def test_a_program_that_is_not_found_ends_the_others(job, guest):
-    result = job.run([*THREADS, guest, "wait", ":", "no-such-program"])
-    assert result.code == 127 and "no-such-program" in result.err, str(result)
+    job.run([*THREADS, guest, "wait", ":", "no-such-program"]).expect(127, says="no-such-program")
 
 
 @pytest.mark.parametrize("option, reason", [
@@ -59,8 +56,7 @@ def test_a_program_that_is_not_found_ends_the_others(job, guest):
     (["--on-failure", "kill"], "with --on-failure kill: a signal that ends one of them ends all"),
 ])
 def test_is_refused_with(job, option, reason):
-    result = job.run([*THREADS, *option, "true"])
-    assert result.code == 2 and reason in result.err, str(result)
+    job.run([*THREADS, *option, "true"]).expect(2, says=reason)
 
 
 def test_is_refused_under_a_launcher(job, stock_mpi):

@@ -10,22 +10,21 @@ from jobs import RUN
 TIME = 60
 
 
-def said_by(job, mpi, program, **env):
+def reported_by(job, mpi, program, **env):
     """Of each rank: linked with UCX, transports, whether there are segments."""
-    result = job.run(mpi.command(2, [*RUN, program]), timeout=TIME, env={**mpi.env, **env})
-    assert result.code == 0, str(result)
-    said = re.findall(r"linked (\d) transports (\S+) segments (\d)", result.out)
-    assert len(said) == 2 and said[0] == said[1], str(result)
-    return said[0]
+    result = job.run(mpi.command(2, [*RUN, program]), timeout=TIME, env={**mpi.env, **env}).expect()
+    output = re.findall(r"linked (\d) transports (\S+) segments (\d)", result.out)
+    assert len(output) == 2 and output[0] == output[1], str(result)
+    return output[0]
 
 
 def test_ucx_has_no_system_v_segments(job, guests, mpi):
-    linked, transports, segments = said_by(job, mpi, guests.mpi(mpi, "mpi_segments"))
+    linked, transports, segments = reported_by(job, mpi, guests.mpi(mpi, "mpi_segments"))
     assert (transports, segments) == (("^sysv", "0") if linked == "1" else ("unset", segments))
 
 
 def test_transports_of_the_user_stay(job, guests, mpi):
-    assert said_by(job, mpi, guests.mpi(mpi, "mpi_segments"), UCX_TLS="all")[1] == "all"
+    assert reported_by(job, mpi, guests.mpi(mpi, "mpi_segments"), UCX_TLS="all")[1] == "all"
 
 
 @pytest.mark.parametrize("version, transports", [((1, 10), "unset"), ((1, 11), "^sysv"), ((2, 0), "^sysv")])
@@ -44,5 +43,4 @@ def test_version_decides(job, tmp_path, version, transports):
     program = ["cc", "-o", "program", f"-Wl,-rpath,{tmp_path}", "program.c", "libucp.so.0"]
     for command in (library, program):
         subprocess.run(command, cwd=tmp_path, check=True)
-    result = job.run([*RUN, tmp_path / "program"])
-    assert result.code == 0 and result.lines == [transports], str(result)
+    job.run([*RUN, tmp_path / "program"]).expect(lines=[transports])

@@ -66,8 +66,7 @@ def test_script_that_executes_onespace_run_starts_a_task(job, member, tmp_path):
     for line, code in ((f"exec {' '.join(member)}", 1), (f"exec {' '.join([*RUN, *member])}", 0)):
         script.write_text(f"#!/bin/bash\nexport NAME=value\n{line}\n")
         script.chmod(0o755)
-        result = job.run([script])
-        assert result.code == code, str(result)
+        job.run([script]).expect(code)
 
 
 def test_script_of_a_libtool_directory_is_resolved_by_libtool(job, member, tool, tmp_path):
@@ -104,8 +103,8 @@ def test_r_is_found_where_the_table_says(job, tool):
 def test_table_has_what_is_tried_here():
     section = (ROOT / "docs/programs.md").read_text().split("## Programs that execute another")[1].split("\n## ")[0]
     first = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
-    told = set(re.findall(r"`(\w+)", " ".join(first)))
-    assert set(EXECUTE) | set(START) | NOT_TRIED <= told, told
+    reported = set(re.findall(r"`(\w+)", " ".join(first)))
+    assert set(EXECUTE) | set(START) | NOT_TRIED <= reported, reported
     rows = {kind: cell for cell in first for kind in ("`nice`", "`timeout`") if kind in cell}
     assert all(f"`{name}`" in rows["`nice`"] for name in EXECUTE if name not in ("env", "bash"))
     assert all(f"`{name}`" in rows["`timeout`"] for name in START if name != "fakeroot")

@@ -11,7 +11,7 @@ using chaos = SpaceTest;
 namespace
 {
 
-// Tasks of chaos.c, some of which are killed and replaced all the time.
+// Tasks of chaos.c; some are killed and replaced all the time.
 class Tasks
 {
   public:
@@ -28,7 +28,7 @@ class Tasks
             tasks_.push_back(std::make_unique<Task>(words));
         }
     }
-    // The status it ended with: nobody may have died of anything else before.
+    // The status of the killed task, which must have lived until then.
     int kill_one(size_t at)
     {
         Task &task = *tasks_[at];
@@ -74,26 +74,25 @@ void expect_clean()
 void expect_working()
 {
     void *address = nullptr;
-    Member one(0, 2), two(1, 2);
-    EXPECT_EQ(one.tell("export", "number", 12).result, 0);
-    EXPECT_EQ(two.tell("import", one.id(), "number").number(), 12);
-    EXPECT_EQ(onespace_import(one.id(), "number", &address, nullptr, 0), 0);
-    one.order("barrier", 5000);
-    EXPECT_EQ(two.tell("barrier", 5000).result, 0);
-    EXPECT_EQ(one.answer().result, 0);
-    EXPECT_EQ(one.finish().status, 0);
-    EXPECT_EQ(two.tell("read", hex(address)).result, 12);
-    EXPECT_EQ(two.tell("release", one.id()).result, 0);
-    EXPECT_EQ(two.finish().status, 0);
-    EXPECT_EQ(onespace_release(one.id()), 0);
+    Member first(0, 2), second(1, 2);
+    EXPECT_EQ(first.tell("export", "number", 12).result, 0);
+    EXPECT_EQ(second.tell("import", first.id(), "number").number(), 12);
+    EXPECT_EQ(onespace_import(first.id(), "number", &address, nullptr, 0), 0);
+    first.order("barrier", 5000);
+    EXPECT_EQ(second.tell("barrier", 5000).result, 0);
+    EXPECT_EQ(first.answer().result, 0);
+    EXPECT_EQ(first.finish().status, 0);
+    EXPECT_EQ(second.tell("read", hex(address)).result, 12);
+    EXPECT_EQ(second.tell("release", first.id()).result, 0);
+    EXPECT_EQ(second.finish().status, 0);
+    EXPECT_EQ(onespace_release(first.id()), 0);
     EXPECT_EQ(as_task({program("member"), "spawn", program("state"), "exit", "9"}),
               exits("ended 9\n"));
 }
 
 void expect_killed(Task &task)
 {
-    task.kill();
-    EXPECT_EQ(task.wait(), SIGKILL);
+    task.kill_and_wait();
 }
 
 } // namespace
@@ -145,14 +144,14 @@ TEST_F(chaos, of_spawners_killed_while_they_spawn_leaves_no_slots)
 // again, so the store must not have to wait while the memory map is copied.
 TEST_F(chaos, of_spawners_killed_while_others_fork_leaves_no_slots)
 {
-    Task one({program("member"), "fork-for-ever"}), two({program("member"), "fork-for-ever"});
+    Task first({program("member"), "fork-for-ever"}), second({program("member"), "fork-for-ever"});
     for (int i = 0; i < (want_long() ? 5000 : 400) && !HasFailure(); i++) {
         Task task({program("member"), "spawn-for-ever", "true"});
         std::this_thread::sleep_for(std::chrono::microseconds(2000 + i * 37 % 8000));
         expect_killed(task);
     }
-    expect_killed(one);
-    expect_killed(two);
+    expect_killed(first);
+    expect_killed(second);
     expect_clean();
     expect_working();
 }
@@ -161,11 +160,11 @@ TEST_F(chaos, of_spawners_killed_while_others_fork_leaves_no_slots)
 TEST_F(chaos, of_exporters_killed_while_they_export_leaves_no_names)
 {
     for (int i = 0; i < 60 && !HasFailure(); i++) {
-        Task one({program("member"), "export-for-ever"}),
-            two({program("member"), "export-for-ever"});
+        Task first({program("member"), "export-for-ever"}),
+            second({program("member"), "export-for-ever"});
         std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37 % 8000));
-        expect_killed(one);
-        expect_killed(two);
+        expect_killed(first);
+        expect_killed(second);
     }
     int longest, mean;
     probe_reach(&longest, &mean);

@@ -75,13 +75,14 @@ TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
     for (int i = 0; i < 30; i++) {
         Task task({program("turns"), "3", "1000000"});
         usleep(static_cast<useconds_t>(1000 * (i % 5)));
-        task.kill(SIGKILL);
+        task.kill();
         EXPECT_EQ(as_task({program("turns"), "1", "10"}).output, "maps 10 wrong 0\n");
+        EXPECT_EQ(task.wait(), SIGKILL);
     }
     EXPECT_EQ(probe_turn(), 0);
 }
 
-// The task's answer, and whether somebody waits for the turn until then.
+// The task's answer, and whether a thread waits for the turn until then.
 static std::pair<std::string, bool> ask(Task &task, const std::string &order)
 {
     std::atomic<bool> is_answered = false, is_awaited = false;

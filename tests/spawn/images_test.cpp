@@ -72,27 +72,19 @@ TEST_F(loader_image, is_another_for_another_interpreter)
 
 TEST_F(loader_image, is_not_needed)
 {
-    rlimit before, little;
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-    little = before;
-    little.rlim_cur = 4096; // a larger file would end the root by SIGXFSZ
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+    Limit little(RLIMIT_FSIZE, 4096); // a larger file would end the root by SIGXFSZ
     EXPECT_TRUE(runs());
     EXPECT_EQ(images().size(), 0u);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
 // A plain task is announced by the reaper, before it has done anything itself.
 TEST_F(loader_image, plain_tasks_may_be_killed_at_once)
 {
-    Words words = {"/bin/sleep", "100"};
     for (int i = 0; i < 200; i++) {
-        onespace_status status = {};
-        int id = onespace_spawn(words[0].c_str(), pointers(words).data(), nullptr, nullptr);
-        ASSERT_GT(id, 0);
-        EXPECT_GT(onespace_pid(id), 0);
-        EXPECT_EQ(onespace_kill(id, SIGKILL), 0);
-        ASSERT_EQ(onespace_wait(id, &status, Patience), id);
-        EXPECT_EQ(status.status, SIGKILL);
+        Spawned task = spawn_task({"/bin/sleep", "100"});
+        ASSERT_GT(task.id, 0);
+        EXPECT_GT(onespace_pid(task.id), 0);
+        EXPECT_EQ(onespace_kill(task.id, SIGKILL), 0);
+        EXPECT_EQ(task.wait(), SIGKILL);
     }
 }

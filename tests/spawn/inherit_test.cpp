@@ -10,6 +10,14 @@ using namespace fixture;
 
 using inherit = SpaceTest;
 
+static auto with_descriptors(onespace_fd_map *fds, size_t count)
+{
+    return [=](Attr &attr) {
+        attr.fds = fds;
+        attr.fd_count = count;
+    };
+}
+
 static Words state(const std::string &scene)
 {
     return {program("state"), scene};
@@ -42,13 +50,7 @@ TEST_F(inherit, descriptors_whose_numbers_are_exchanged)
     int a = first.write_end.get(), b = second.write_end.get();
     std::string script = "echo one >&" + std::to_string(a) + "; echo two >&" + std::to_string(b);
     onespace_fd_map fds[] = {{a, b}, {b, a}};
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.fds = fds;
-    attr.fd_count = 2;
-    Words words = {"sh", "-c", script};
-    int id = onespace_spawn("sh", pointers(words).data(), nullptr, &attr);
-    ASSERT_GT(id, 0);
-    EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
+    EXPECT_EQ(spawn_task({"sh", "-c", script}, with_descriptors(fds, 2)).wait(), 0);
     EXPECT_EQ(read_line(first.read_end.get()), "two");
     EXPECT_EQ(read_line(second.read_end.get()), "one");
 }
@@ -58,13 +60,8 @@ TEST_F(inherit, a_descriptor_map_onto_itself_survives_close_on_exec)
     Pipe pipe;
     int fd = pipe.write_end.get();
     onespace_fd_map fds[] = {{fd, fd}};
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.fds = fds;
-    attr.fd_count = 1;
-    Words words = {"sh", "-c", "echo here >&" + std::to_string(fd)};
-    int id = onespace_spawn("sh", pointers(words).data(), nullptr, &attr);
-    ASSERT_GT(id, 0);
-    EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
+    std::string script = "echo here >&" + std::to_string(fd);
+    EXPECT_EQ(spawn_task({"sh", "-c", script}, with_descriptors(fds, 1)).wait(), 0);
     EXPECT_EQ(read_line(pipe.read_end.get()), "here");
 }
 
@@ -108,66 +105,55 @@ TEST_F(inherit, the_umask)
 
 TEST_F(inherit, limits_that_changed_after_the_space_was_made)
 {
-    rlimit limit;
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = 333;
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    ASSERT_EQ(getrlimit(RLIMIT_CORE, &limit), 0);
-    limit.rlim_cur = 0;
-    ASSERT_EQ(setrlimit(RLIMIT_CORE, &limit), 0);
-    EXPECT_EQ(as_task(state("limits")), as_process(state("limits")));
+    Limit files(RLIMIT_NOFILE, 333), core(RLIMIT_CORE, 0);
+    expect_same(state("limits"));
 }
 
 TEST_F(inherit, limits_that_were_given)
 {
-    rlimit limits[RLIM_NLIMITS];
-    for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
-        ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    Limits limits = all_limits();
     limits[RLIMIT_NOFILE].rlim_cur = 77;
     limits[RLIMIT_CPU].rlim_cur = 1000;
     std::ostringstream expected;
     for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
         expected << i << ' ' << limits[i].rlim_cur << ' ' << limits[i].rlim_max << '\n';
-    EXPECT_EQ(as_task(state("limits"), [&](Attr &attr) { attr.limits = limits; }),
+    EXPECT_EQ(as_task(state("limits"), [&](Attr &attr) { attr.limits = limits.data(); }),
               exits(expected.str()));
 }
 
 TEST_F(inherit, the_cpu_affinity)
 {
-    cpu_set_t all, one;
+    cpu_set_t all, single;
     ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
     if (CPU_COUNT(&all) < 2)
         GTEST_SKIP() << "needs two CPUs";
     int last = CPU_SETSIZE - 1;
     while (!CPU_ISSET(last, &all))
         last--;
-    CPU_ZERO(&one);
-    CPU_SET(last, &one);
-    EXPECT_EQ(
-        as_task(state("cpus"), [&](Attr &attr) { attr.cpus = &one, attr.cpus_size = sizeof(one); }),
-        exits(std::to_string(last) + " \n"));
-    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    CPU_ZERO(&single);
+    CPU_SET(last, &single);
+    EXPECT_EQ(as_task(state("cpus"),
+                      [&](Attr &attr) { attr.cpus = &single, attr.cpus_size = sizeof(single); }),
+              exits(std::to_string(last) + " \n"));
+    ASSERT_EQ(sched_setaffinity(0, sizeof(single), &single), 0);
     EXPECT_EQ(as_task(state("cpus")), exits(std::to_string(last) + " \n"));
 }
 
 TEST_F(inherit, the_environment)
 {
     setenv("ONESPACE_TEST_WORD", "as it is = now", 1);
-    EXPECT_EQ(as_task(state("environment")), as_process(state("environment")));
+    expect_same(state("environment"));
 }
 
 TEST_F(inherit, an_environment_that_was_given)
 {
     Pipe pipe;
     onespace_fd_map fds[] = {{pipe.write_end.get(), 1}};
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.fds = fds;
-    attr.fd_count = 1;
-    std::string file = program("state");
-    int id = onespace_spawn(file.c_str(), pointers({file, "environment"}).data(),
-                            pointers({"A=1", "EMPTY="}).data(), &attr);
-    ASSERT_GT(id, 0);
-    EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
+    Words environment = {"A=1", "EMPTY="};
+    EXPECT_EQ(
+        spawn_task(state("environment"), with_descriptors(fds, 1), pointers(environment).data())
+            .wait(),
+        0);
     pipe.write_end.reset();
     EXPECT_EQ(read_all(pipe.read_end.get()), "A=1\nEMPTY=\n");
 }
@@ -191,7 +177,7 @@ TEST_F(inherit, the_signal_mask)
     sigaddset(&mask, SIGUSR1);
     sigaddset(&mask, SIGTERM);
     sigprocmask(SIG_BLOCK, &mask, nullptr);
-    EXPECT_EQ(as_task(state("signals")), as_process(state("signals")));
+    expect_same(state("signals"));
 }
 
 TEST_F(inherit, signals_that_are_ignored)
@@ -214,14 +200,14 @@ TEST_F(inherit, signals_that_were_ignored_before_the_space_but_no_longer)
     signal(SIGHUP, SIG_IGN);
     ASSERT_EQ(onespace_init(), 0);
     signal(SIGHUP, SIG_DFL);
-    EXPECT_EQ(as_task(state("signals")), as_process(state("signals")));
+    expect_same(state("signals"));
 }
 
 TEST_F(inherit, no_signal_handlers)
 {
     signal(SIGUSR1, [](int) {});
     signal(SIGSEGV, [](int) {});
-    EXPECT_EQ(as_task(state("signals")), as_process(state("signals")));
+    expect_same(state("signals"));
 }
 
 TEST_F(inherit, what_a_task_changed_goes_to_the_tasks_it_spawns)

@@ -40,62 +40,31 @@ class refusal : public SpaceTest
     int refused(const std::string &path, const std::string &words,
                 const std::function<void(Attr &)> &change = nullptr)
     {
-        char message[512] = "";
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        attr.message = message;
-        attr.message_size = sizeof(message);
-        if (change)
-            change(attr);
-        int result = onespace_spawn(path.c_str(), pointers({path}).data(), nullptr, &attr);
-        EXPECT_NE(std::string(message).find(path), std::string::npos) << message;
-        EXPECT_NE(std::string(message).find(words), std::string::npos) << message;
-        EXPECT_EQ(std::string(message).find('\n'), std::string::npos) << message;
-        return result;
+        Spawned spawned = spawn_task({path}, change);
+        EXPECT_NE(spawned.message.find(path), std::string::npos) << spawned.message;
+        EXPECT_NE(spawned.message.find(words), std::string::npos) << spawned.message;
+        EXPECT_EQ(spawned.message.find('\n'), std::string::npos) << spawned.message;
+        return spawned.id;
     }
 
     std::string directory;
     Footprint before;
 };
 
-TEST_F(refusal, of_a_file_that_is_not_there)
+TEST_F(refusal, of_files_that_cannot_run)
 {
+    const std::string elf_of_32_bits = std::string("\x7f"
+                                                   "ELF\x01\x01\x01",
+                                                   7) +
+                                       std::string(100, 'x');
     EXPECT_EQ(refused(directory + "/nothing", ""), -ENOENT);
     EXPECT_EQ(refused("no-such-command-anywhere", ""), -ENOENT);
     EXPECT_EQ(refused("", ""), -ENOENT);
-}
-
-TEST_F(refusal, of_a_file_that_is_not_executable)
-{
     EXPECT_EQ(refused(file("data", "text", 0644), ""), -EACCES);
-}
-
-TEST_F(refusal, of_a_directory)
-{
     EXPECT_EQ(refused(directory, "directory"), -EACCES);
-}
-
-TEST_F(refusal, of_a_path_through_a_file)
-{
     EXPECT_EQ(refused(file("data", "text") + "/below", ""), -ENOTDIR);
-}
-
-TEST_F(refusal, of_what_is_no_program)
-{
-    EXPECT_EQ(refused(file("other", std::string("\x7f"
-                                                "ELF\x01\x01\x01",
-                                                7) +
-                                        std::string(100, 'x')),
-                      ""),
-              -ENOEXEC); // 32 bit
-}
-
-TEST_F(refusal, of_a_program_that_is_not_position_independent)
-{
+    EXPECT_EQ(refused(file("other", elf_of_32_bits), ""), -ENOEXEC);
     EXPECT_EQ(refused(program("fixed"), "position"), -ENOEXEC);
-}
-
-TEST_F(refusal, of_a_script_whose_interpreter_is_missing)
-{
     EXPECT_EQ(refused(file("script", "#!/no/such/interpreter\n"), "/no/such/interpreter"), -ENOENT);
 }
 
@@ -103,9 +72,7 @@ TEST_F(refusal, of_bad_attributes)
 {
     std::string path = "/bin/true";
     auto spawn_with = [&](const std::function<void(Attr &)> &change) {
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        change(attr);
-        return onespace_spawn(path.c_str(), pointers({path}).data(), nullptr, &attr);
+        return spawn_task({path}, change).id;
     };
     onespace_fd_map fds[] = {{-1, 0}};
     EXPECT_EQ(spawn_with([](Attr &attr) { attr.size--; }), -EINVAL);
@@ -131,9 +98,8 @@ TEST_F(refusal, of_what_a_guarded_task_cannot_make_guarded)
                              [&](Attr &attr) { attr.flags = flag; });
         end_as_guarded();
         EXPECT_EQ(result, -EINVAL) << flag;
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        attr.flags = flag | ONESPACE_SPAWN_GUARD;
-        EXPECT_EQ(onespace_spawn("/bin/true", pointers({"true"}).data(), nullptr, &attr), -EINVAL);
+        auto guarded = [&](Attr &attr) { attr.flags = flag | ONESPACE_SPAWN_GUARD; };
+        EXPECT_EQ(spawn_task({"/bin/true"}, guarded).id, -EINVAL);
     }
     EXPECT_EQ(as_task({"true"}).status, 0) << "of one that is not guarded";
 }
@@ -158,11 +124,10 @@ TEST_F(refusal, of_a_working_directory_that_is_none)
 
 TEST_F(refusal, of_limits_that_cannot_be)
 {
-    rlimit limits[RLIM_NLIMITS];
-    for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
-        ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    Limits limits = all_limits();
     limits[RLIMIT_CPU] = {10, 5};
-    EXPECT_EQ(refused("/bin/true", "limits", [&](Attr &attr) { attr.limits = limits; }), -EINVAL);
+    EXPECT_EQ(refused("/bin/true", "limits", [&](Attr &attr) { attr.limits = limits.data(); }),
+              -EINVAL);
 }
 
 TEST_F(refusal, of_cpus_that_are_not_there)
@@ -176,13 +141,12 @@ TEST_F(refusal, of_cpus_that_are_not_there)
 
 TEST_F(refusal, of_arguments_that_are_too_long)
 {
-    std::string path = "/bin/true", huge(1 << 20, 'x');
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.stack_size = 1 << 20;
-    EXPECT_EQ(onespace_spawn(path.c_str(), pointers({path, huge}).data(), nullptr, &attr), -E2BIG);
+    std::string huge(1 << 20, 'x');
+    auto with_stack = [](Attr &attr) { attr.stack_size = 1 << 20; };
+    EXPECT_EQ(spawn_task({"/bin/true", huge}, with_stack).id, -E2BIG);
 }
 
-// A static program with so many zeroes, which nobody can write: they are not accounted.
+// A static program with so many bytes of read-only zeroes, which are not accounted.
 static std::string program_of(uint64_t bytes)
 {
     struct {
@@ -221,23 +185,16 @@ TEST_F(refusal, of_programs_that_are_larger_than_a_tasks_range)
 
 TEST_F(refusal, for_want_of_descriptors)
 {
-    rlimit old, none;
-    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
-    none = old;
-    none.rlim_cur = 3;
     int lowest = dup(2); // descriptors up to here are in use
-    none.rlim_cur = static_cast<rlim_t>(lowest);
     close(lowest);
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int result = refused("/bin/true", "");
-    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
-    EXPECT_EQ(result, -EMFILE);
+    Limit none(RLIMIT_NOFILE, static_cast<rlim_t>(lowest));
+    EXPECT_EQ(refused("/bin/true", ""), -EMFILE);
 }
 
 TEST_F(refusal, of_anything_before_the_space_is_made)
 {
     ASSERT_EQ(onespace_fini(), 0);
-    EXPECT_EQ(onespace_spawn("/bin/true", pointers({"true"}).data(), nullptr, nullptr), -EPERM);
+    EXPECT_EQ(spawn_task({"/bin/true"}).id, -EPERM);
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -EPERM);
     EXPECT_EQ(onespace_self(), -EPERM);
     ASSERT_EQ(onespace_init(), 0);

@@ -41,14 +41,14 @@ TEST_F(spawn, follows_a_script_to_its_interpreter)
 
 TEST_F(spawn, gives_each_task_a_process_id_of_its_own)
 {
-    Task one({program("state"), "cat"}), two({program("state"), "cat"});
-    EXPECT_NE(one.id(), two.id());
-    EXPECT_NE(one.pid(), two.pid());
-    EXPECT_NE(one.pid(), getpid());
-    EXPECT_EQ(one.line(), "reading");
-    EXPECT_EQ(two.line(), "reading");
-    EXPECT_EQ(one.finish(), exits(""));
-    EXPECT_EQ(two.finish(), exits(""));
+    Task first({program("state"), "cat"}), second({program("state"), "cat"});
+    EXPECT_NE(first.id(), second.id());
+    EXPECT_NE(first.pid(), second.pid());
+    EXPECT_NE(first.pid(), getpid());
+    EXPECT_EQ(first.line(), "reading");
+    EXPECT_EQ(second.line(), "reading");
+    EXPECT_EQ(first.finish(), exits(""));
+    EXPECT_EQ(second.finish(), exits(""));
 }
 
 TEST_F(spawn, gives_each_task_its_own_globals)
@@ -67,13 +67,11 @@ TEST_F(spawn, gives_each_task_the_stack_that_was_asked_for)
 
 TEST_F(spawn, takes_the_stack_size_from_the_limit)
 {
-    rlimit limits[RLIM_NLIMITS];
-    for (int i = 0; i < static_cast<int>(RLIM_NLIMITS); i++)
-        ASSERT_EQ(getrlimit(static_cast<__rlimit_resource_t>(i), &limits[i]), 0);
+    Limits limits = all_limits();
     limits[RLIMIT_STACK].rlim_cur = 64u << 20;
-    EXPECT_EQ(
-        as_task({program("state"), "stack", "30000"}, [&](Attr &attr) { attr.limits = limits; }),
-        exits("deep\n"));
+    EXPECT_EQ(as_task({program("state"), "stack", "30000"},
+                      [&](Attr &attr) { attr.limits = limits.data(); }),
+              exits("deep\n"));
 }
 
 TEST_F(spawn, works_from_several_threads_at_once)
@@ -103,7 +101,7 @@ TEST_F(spawn, works_from_a_task_of_a_task)
               exits("ended 9\nended 0\n"));
 }
 
-// What the child needs of its spawner must not go with it.
+// Memory of the spawner that the child needs stays.
 TEST_F(spawn, leaves_the_child_working_when_the_spawner_ends)
 {
     Task spawner({program("member"), "spawn-and-leave", program("memory"), "churn", "500"});

@@ -15,130 +15,105 @@ using before = SpaceTest;
 using spawner = SpaceTest;
 using held = SpaceTest;
 
-static Outcome started(const std::string &name, const char *function, const void *argument)
+static auto with_start(const char *function, const void *argument = nullptr)
 {
-    return as_task({program(name)}, [&](Attr &attr) {
+    return [=](Attr &attr) {
         attr.start = function;
         attr.start_argument = const_cast<void *>(argument);
-    });
+    };
 }
 
-static int refused(const Words &words, Attr attr, std::string *message = nullptr)
+static auto with_before(int (*function)(void *), void *argument = nullptr, unsigned flags = 0)
 {
-    char text[1024] = "";
-    attr.message = text;
-    attr.message_size = sizeof(text);
-    std::vector<char *> argv = pointers(words);
-    int result = onespace_spawn(argv[0], argv.data(), nullptr, &attr);
-    if (message)
-        *message = text;
-    return result;
+    return [=](Attr &attr) {
+        attr.before = function;
+        attr.before_argument = argument;
+        attr.flags |= flags;
+    };
 }
 
 TEST_F(start, runs_a_function_in_place_of_main)
 {
-    EXPECT_EQ(started("plain", "begin", "an argument"),
+    EXPECT_EQ(as_task({program("plain")}, with_start("begin", "an argument")),
               exits("begun with an argument, counter 6\n", 9));
 }
 
 TEST_F(start, runs_a_static_function_with_libc_ready)
 {
-    EXPECT_EQ(started("plain", "begin_hidden", nullptr), exits("at exit\n"));
+    EXPECT_EQ(as_task({program("plain")}, with_start("begin_hidden")), exits("at exit\n"));
 }
 
 TEST_F(start, runs_a_function_of_a_musl_program)
 {
     if (!is_built("plain-musl"))
         GTEST_SKIP() << "needs musl-gcc";
-    EXPECT_EQ(started("plain-musl", "begin", "musl"), exits("begun with musl, counter 6\n", 9));
-}
-
-TEST_F(start, is_main_when_not_given)
-{
-    EXPECT_EQ(as_task({program("plain"), "hello"}), exits("hello 6\n", 3));
+    EXPECT_EQ(as_task({program("plain-musl")}, with_start("begin", "musl")),
+              exits("begun with musl, counter 6\n", 9));
 }
 
 TEST_F(start, refuses_a_function_that_is_not_there)
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    std::string message;
-    attr.start = "no_such_function";
-    EXPECT_EQ(refused({program("plain")}, attr, &message), -ENOSYS);
-    EXPECT_NE(message.find("has no function no_such_function"), std::string::npos) << message;
-    attr.start = "counter"; // a variable
-    EXPECT_EQ(refused({program("plain")}, attr), -ENOSYS);
-    attr.start = "";
-    EXPECT_EQ(refused({program("plain")}, attr), -ENOSYS);
+    for (const char *name : {"no_such_function", "counter" /* a variable */, ""}) {
+        Spawned refused = spawn_task({program("plain")}, with_start(name));
+        EXPECT_EQ(refused.id, -ENOSYS) << name;
+        EXPECT_NE(refused.message.find("has no function " + std::string(name)), std::string::npos)
+            << refused.message;
+    }
 }
 
 TEST_F(start, refuses_a_static_program)
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    std::string message;
-    attr.start = "begin";
-    EXPECT_EQ(refused({program("plain-static")}, attr, &message), -ENOSYS);
-    EXPECT_NE(message.find("link it dynamically"), std::string::npos) << message;
+    Spawned refused = spawn_task({program("plain-static")}, with_start("begin"));
+    EXPECT_EQ(refused.id, -ENOSYS);
+    EXPECT_NE(refused.message.find("link it dynamically"), std::string::npos) << refused.message;
 }
 
 TEST_F(start, crashes_alone)
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.start = "begin";
-    attr.start_argument = reinterpret_cast<void *>(16);
-    int id = refused({program("plain")}, attr);
-    ASSERT_GT(id, 0);
-    onespace_status status;
-    ASSERT_EQ(onespace_wait(id, &status, Patience), id);
-    EXPECT_EQ(WTERMSIG(status.status), SIGSEGV);
+    void *argument = reinterpret_cast<void *>(16);
+    EXPECT_EQ(WTERMSIG(spawn_task({program("plain")}, with_start("begin", argument)).wait()),
+              SIGSEGV);
 }
 
 // ---- before ----
 
-struct Seen {
+struct Record {
     int pid = 0, self = 0, result = 0;
     thread_local static int thread_local_word;
     int word = 0;
     std::string text;
 };
-thread_local int Seen::thread_local_word = 17;
+thread_local int Record::thread_local_word = 17;
 
-static int look_around(void *argument)
+static int record_environment(void *argument)
 {
-    Seen *seen = static_cast<Seen *>(argument);
-    seen->pid = getpid();
-    seen->word = Seen::thread_local_word;
-    seen->text =
+    Record *record = static_cast<Record *>(argument);
+    record->pid = getpid();
+    record->word = Record::thread_local_word;
+    record->text =
         std::string(1000, 'x') + std::to_string(1.5 * getpid()); // malloc, vector registers
     errno = ENOTTY;
-    return seen->result;
+    return record->result;
 }
 
 TEST_F(before, runs_as_the_task_with_the_callers_memory)
 {
-    Seen seen;
-    Seen::thread_local_word = 18;
-    Task task({program("state"), "cat"}, [&](Attr &attr) {
-        attr.before = look_around;
-        attr.before_argument = &seen;
-    });
-    EXPECT_EQ(seen.pid, task.pid());
-    EXPECT_NE(seen.pid, getpid());
-    EXPECT_EQ(seen.word, 18) << "its thread-local storage is the caller's";
-    EXPECT_EQ(seen.text.size(), 1000 + std::to_string(1.5 * seen.pid).size());
-    EXPECT_EQ(task.finish().status, 0);
+    Record record;
+    Record::thread_local_word = 18;
+    Task task({program("state"), "cat"}, with_before(record_environment, &record));
+    EXPECT_EQ(record.pid, task.pid());
+    EXPECT_NE(record.pid, getpid());
+    EXPECT_EQ(record.word, 18) << "its thread-local storage is the caller's";
+    EXPECT_EQ(record.text.size(), 1000 + std::to_string(1.5 * record.pid).size());
 }
 
 TEST_F(before, runs_on_behalf_of_any_thread)
 {
     std::thread([] {
-        Seen seen;
-        Seen::thread_local_word = 19;
-        Task task({program("state"), "cat"}, [&](Attr &attr) {
-            attr.before = look_around;
-            attr.before_argument = &seen;
-        });
-        EXPECT_EQ(seen.word, 19);
-        EXPECT_EQ(task.finish().status, 0);
+        Record record;
+        Record::thread_local_word = 19;
+        Task task({program("state"), "cat"}, with_before(record_environment, &record));
+        EXPECT_EQ(record.word, 19);
     }).join();
 }
 
@@ -146,14 +121,12 @@ TEST_F(before, fails_the_spawn_with_its_result)
 {
     Footprint footprint = Footprint::now();
     for (int error : {EBUSY, -EXDEV}) {
-        Seen seen;
-        seen.result = error;
-        Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-        std::string message;
-        attr.before = look_around;
-        attr.before_argument = &seen;
-        EXPECT_EQ(refused({program("plain"), "hello"}, attr, &message), -abs(error));
-        EXPECT_NE(message.find("was refused by the spawner's function"), std::string::npos);
+        Record record;
+        record.result = error;
+        Spawned refused =
+            spawn_task({program("plain"), "hello"}, with_before(record_environment, &record));
+        EXPECT_EQ(refused.id, -abs(error));
+        EXPECT_NE(refused.message.find("was refused by the spawner's function"), std::string::npos);
     }
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
     expect_flat(footprint);
@@ -167,11 +140,10 @@ static int crash(void *)
 
 TEST_F(before, fails_the_spawn_when_it_is_killed)
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    std::string message;
-    attr.before = crash;
-    EXPECT_EQ(refused({program("plain"), "hello"}, attr, &message), -EAGAIN);
-    EXPECT_NE(message.find("was killed while it started"), std::string::npos) << message;
+    Spawned refused = spawn_task({program("plain"), "hello"}, with_before(crash));
+    EXPECT_EQ(refused.id, -EAGAIN);
+    EXPECT_NE(refused.message.find("was killed while it started"), std::string::npos)
+        << refused.message;
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
 }
 
@@ -194,10 +166,7 @@ TEST(spawning, kills_a_task_that_the_reapers_death_has_left)
 {
     ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
     int pid = 0;
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.before = kill_reaper;
-    attr.before_argument = &pid;
-    int id = refused({"sleep", "1000"}, attr);
+    int id = spawn_task({"sleep", "1000"}, with_before(kill_reaper, &pid)).id;
     if (id > 0)
         id = onespace_wait(id, nullptr, Patience);
     EXPECT_EQ(id, -EOWNERDEAD);
@@ -214,16 +183,11 @@ static int redirect(void *argument)
 TEST_F(before, sets_descriptors_before_the_others_are_closed)
 {
     int fd = memfd_create("output", MFD_CLOEXEC);
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.before = redirect;
-    attr.before_argument = &fd;
-    int id = refused({program("plain"), "hello"}, attr);
-    ASSERT_GT(id, 0);
-    ASSERT_EQ(onespace_wait(id, nullptr, Patience), id);
+    EXPECT_EQ(spawn_task({program("plain"), "hello"}, with_before(redirect, &fd)).wait(), 3 << 8);
     char text[32] = "";
     EXPECT_EQ(pread(fd, text, sizeof(text) - 1, 0), 8);
     EXPECT_STREQ(text, "hello 6\n");
-    EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << "ours is as it was";
+    EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC) << "the root's is unchanged";
     close(fd);
 }
 
@@ -253,8 +217,7 @@ TEST_F(before, leaves_signals_as_exec_would)
     EXPECT_EQ(mask_of(task.pid(), "SigBlk"), 1ul << (SIGUSR2 - 1));
     EXPECT_TRUE(mask_of(task.pid(), "SigIgn") & 1ul << (SIGUSR1 - 1));
     EXPECT_FALSE(mask_of(task.pid(), "SigCgt") & 1ul << (SIGHUP - 1));
-    EXPECT_NE(signal(SIGUSR1, SIG_DFL), SIG_IGN) << "ours are as they were";
-    EXPECT_EQ(task.finish().status, 0);
+    EXPECT_NE(signal(SIGUSR1, SIG_DFL), SIG_IGN) << "the root's are unchanged";
 }
 
 // ---- what is passed on ----
@@ -303,26 +266,23 @@ TEST_F(held, memory_outlives_the_task_until_released)
 
 TEST_F(held, nothing_when_the_spawn_fails)
 {
-    Seen seen;
-    seen.result = EBUSY;
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_HOLD;
-    attr.before = look_around;
-    attr.before_argument = &seen;
+    Record record;
+    record.result = EBUSY;
     for (int i = 0; i < 3; i++)
-        EXPECT_EQ(refused({program("plain"), "hello"}, attr), -EBUSY);
+        EXPECT_EQ(spawn_task({program("plain"), "hello"},
+                             with_before(record_environment, &record, ONESPACE_SPAWN_HOLD))
+                      .id,
+                  -EBUSY);
     EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }
 
 // Exports a number and ends.
 static int exporter()
 {
-    Attr attr = ONESPACE_SPAWN_ATTR_INIT;
-    attr.flags = ONESPACE_SPAWN_HOLD;
-    int id = refused({program("member"), "export-and-end"}, attr);
-    EXPECT_GT(id, 0);
-    EXPECT_EQ(onespace_wait(id, nullptr, Patience), id);
-    return id;
+    Spawned task = spawn_task({program("member"), "export-and-end"},
+                              [](Attr &attr) { attr.flags = ONESPACE_SPAWN_HOLD; });
+    EXPECT_EQ(task.wait(), 0);
+    return task.id;
 }
 
 TEST_F(held, names_can_be_imported_after_the_end)

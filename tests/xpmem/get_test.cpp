@@ -113,9 +113,9 @@ TEST_F(xpmem_releasing, leaves_other_permits_alone)
 {
     User owner;
     owner.share(1, 42);
-    Reply one = get(owner.segid), two = get(owner.segid);
-    EXPECT_EQ(release(one.result), gives(0));
-    EXPECT_EQ(attach(two.result, 0, Page).result, owner.memory);
-    EXPECT_EQ(release(two.result), gives(0));
+    Reply first = get(owner.segid), second = get(owner.segid);
+    EXPECT_EQ(release(first.result), gives(0));
+    EXPECT_EQ(attach(second.result, 0, Page).result, owner.memory);
+    EXPECT_EQ(release(second.result), gives(0));
     EXPECT_EQ(probe_holds(), 0);
 }

@@ -88,9 +88,9 @@ TEST_F(xpmem_many, threads_that_remove_one_segment_succeed_once)
                 std::this_thread::yield();
             removed += xpmem_remove(segid) == 0;
         };
-        std::thread one(work), two(work);
-        one.join();
-        two.join();
+        std::thread first(work), second(work);
+        first.join();
+        second.join();
         ASSERT_EQ(removed, 1);
     }
 }

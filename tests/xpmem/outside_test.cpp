@@ -78,7 +78,7 @@ TEST_F(xpmem_library, without_interposition_is_not_found_by_name)
     auto not_interposed = [](Attr &attr) { attr.flags |= ONESPACE_SPAWN_NO_INTERPOSE; };
     EXPECT_EQ(as_task({program("opens"), "libxpmem.so.0"}, not_interposed),
               as_process({program("opens"), "libxpmem.so.0"}));
-    // Who brings it along gets what it does.
+    // A program that is linked to it can use it.
     User owner("xpmem", not_interposed), other;
     owner.share(1, 3);
     long long apid = other.tell("get", owner.segid, XPMEM_RDWR).result;

@@ -26,8 +26,7 @@ def attaches(result):
 def test_ranks_attach_each_others_memory(job, guests, xpmem_mpi, source):
     """What was sent arrives, and --stats tells of the attaches."""
     argv = xpmem_mpi.command(2, [*RUN, "--stats=ranks", guests.mpi(xpmem_mpi, source)])
-    result = job.run(argv, timeout=TIME, env=xpmem_mpi.env)
-    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
+    result = job.run(argv, timeout=TIME, env=xpmem_mpi.env).expect(lines=[f"rank {i}: 0 wrong" for i in range(2)])
     counts = attaches(result)
     assert len(counts) == 2, str(result)
     if source == "mpi_exchange":
@@ -38,9 +37,8 @@ def test_ranks_as_processes_get_along_without(job, guests, xpmem_mpi):
     """Where there is no module the same libraries work, by their other ways."""
     if os.path.exists("/dev/xpmem"):
         pytest.skip("here is the kernel module")
-    result = job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange")]), timeout=TIME,
-                     env=xpmem_mpi.env)
-    assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(2)], str(result)
+    job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange")]), timeout=TIME,
+            env=xpmem_mpi.env).expect(lines=[f"rank {i}: 0 wrong" for i in range(2)])
 
 
 def test_without_the_library_beside_the_agent_tasks_find_none(job, guests, tmp_path):
@@ -50,8 +48,7 @@ def test_without_the_library_beside_the_agent_tasks_find_none(job, guests, tmp_p
         shutil.copy(f"{BUILD}/{name}", tmp_path / name)
     opens = [guests("opens"), "libxpmem.so.0"]
     plain = job.run(opens)
-    result = job.run([tmp_path / "bin/onespace", "run", *opens])
-    assert result.code == 0 and result.out == plain.out, str(result)
+    job.run([tmp_path / "bin/onespace", "run", *opens]).expect(out=plain.out)
     found = job.run([tmp_path / "bin/onespace", "doctor"], timeout=60)
     assert "libxpmem.so.0 was not found beside the agent" in " ".join(found.out.split()), str(found)
 

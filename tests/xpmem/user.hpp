@@ -1,4 +1,5 @@
-// tests/xpmem/user.hpp: the guest xpmem.c, told what to do; and the root, which calls XPMEM itself.
+// tests/xpmem/user.hpp: the guest xpmem.c as a task that obeys, and the root, which calls XPMEM
+// itself.
 #ifndef ONESPACE_TESTS_XPMEM_USER_HPP
 #define ONESPACE_TESTS_XPMEM_USER_HPP
 
@@ -71,7 +72,7 @@ class User : public Task
     long long memory = 0, segid = 0;
 };
 
-// What the calling process, the root, does.
+// The calls of this process, the root.
 template <typename Call> Reply call(Call function)
 {
     errno = 0;

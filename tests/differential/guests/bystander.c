@@ -1,7 +1,7 @@
 /* tests/differential/guests/bystander.c: bystander: has memory of each kind, changes it and sums it
- * up over and over, and looks at what else a process has by itself. Whatever other tasks of its
- * space do, it must not notice. It says "ready", ends when its standard input does, and prints how
- * often it has looked, or what has changed, with exit status 1. */
+ * up over and over, and looks at what else a process has by itself. It must not
+ * notice other tasks of its space. It says "ready", ends when its standard input does, and prints
+ * how often it has looked, or what has changed, with exit status 1. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -97,7 +97,7 @@ static void *attach(void)
     return start == (void *)-1 ? NULL : start;
 }
 
-/* What comes new from the system is zero and stays apart from the rest. */
+/* New memory is zero and apart from the rest. */
 static void map_and_grow(unsigned round)
 {
     size_t size = (size_t)(round % 7 + 1) * 4096;

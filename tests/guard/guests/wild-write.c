@@ -147,7 +147,8 @@ static int *of_huge(void)
     return map_private(LARGE, MAP_HUGETLB);
 }
 
-/* Of a library that the program was linked to; that it has opened; of the dynamic linker. */
+/* Data of a library that the program is linked to, of one that it has opened, and of the dynamic
+ * linker. */
 static int *of_libc(void)
 {
     return dlsym(RTLD_DEFAULT, "opterr");

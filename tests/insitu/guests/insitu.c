@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 #include "onespace/insitu.h"
 
 enum { ELEMENTS = 4096, PATIENCE_MS = 20000, TORN = 3, SETS = 4 };
@@ -66,7 +66,7 @@ static int give(struct onespace_insitu *channel, uint64_t step, unsigned sets)
 }
 
 /* produce NAME POLICY DEPTH STEPS [CONSUMERS]: says "published", and closes when its input ends. */
-static int play_produce(int argc, char **argv)
+SCENE(produce)
 {
     struct onespace_insitu *channel;
     int result = argc >= 5 ? create(argc, argv, &channel) : -EINVAL;
@@ -86,7 +86,7 @@ static int play_produce(int argc, char **argv)
 }
 
 /* produce-for-ever NAME POLICY DEPTH: closes and creates the channel anew now and then. */
-static int play_produce_for_ever(int argc, char **argv)
+SCENE(produce_for_ever)
 {
     unsigned sets = atoi(argv[2]) == ONESPACE_INSITU_COPY ? 1 : (unsigned)atoi(argv[3]);
     for (;;) {
@@ -107,12 +107,11 @@ static int play_produce_for_ever(int argc, char **argv)
 
 /* rank RANK RANKS: begins and publishes the steps that its input names, "give N", and says how that
  * went. */
-static int play_rank(int argc, char **argv)
+SCENE(rank)
 {
     struct onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
     struct onespace_insitu *channel;
     char line[64];
-    (void)argc;
     options.rank = (unsigned)atoi(argv[2]);
     options.ranks = (unsigned)atoi(argv[3]);
     int result = onespace_insitu_create(argv[1], &options, &channel);
@@ -152,7 +151,7 @@ static int check(struct onespace_insitu *channel, const struct onespace_insitu_s
 
 /* consume NAME MODE: all steps until the end; says how many, which was the last, and how it ended.
  */
-static int play_consume(int argc, char **argv)
+SCENE(consume)
 {
     struct onespace_insitu *channel;
     struct onespace_insitu_step step;
@@ -177,12 +176,11 @@ static int play_consume(int argc, char **argv)
 
 /* hold NAME MODE: takes a step, says "holds N", checks it after a line of input and gives it back.
  */
-static int play_hold(int argc, char **argv)
+SCENE(hold)
 {
     struct onespace_insitu *channel = NULL;
     struct onespace_insitu_step step = {0};
     char line[64];
-    (void)argc;
     int result = onespace_insitu_open(argv[1], atoi(argv[2]), PATIENCE_MS, &channel);
     if (result == 0)
         result = onespace_insitu_take(channel, &step, PATIENCE_MS);
@@ -202,10 +200,9 @@ static int play_hold(int argc, char **argv)
 }
 
 /* consume-for-ever NAME MODE: comes and goes, holds for random times, until it is killed. */
-static int play_consume_for_ever(int argc, char **argv)
+SCENE(consume_for_ever)
 {
     unsigned seed = (unsigned)getpid();
-    (void)argc;
     for (;;) {
         struct onespace_insitu *channel;
         struct onespace_insitu_step step;
@@ -231,9 +228,5 @@ static int play_consume_for_ever(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"produce", play_produce}, {"produce-for-ever", play_produce_for_ever}, {"rank", play_rank},
-        {"consume", play_consume}, {"consume-for-ever", play_consume_for_ever}, {"hold", play_hold},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

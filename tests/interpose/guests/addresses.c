@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "onespace.h"
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 /* Words of this process: in its heap, and where the program chose. */
 static long *words[2];
@@ -40,9 +40,8 @@ static int wait_for_line(void)
 }
 
 /* Says its PID and where its words are; for each line of its input what they hold. */
-static int play_owner(int argc, char **argv)
+SCENE(owner)
 {
-    (void)argc, (void)argv;
     if (make_words(chosen[0], 1) != 0)
         return 1;
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
@@ -71,7 +70,7 @@ static void copy_all(const char *what, pid_t pid, void *address)
 }
 
 /* stranger PID WORD WORD: copies to the owner's words, and to its own addresses in the owner. */
-static int play_stranger(int argc, char **argv)
+SCENE(stranger)
 {
     long values[2] = {42, 43};
     void *theirs[2];
@@ -98,7 +97,7 @@ static int play_stranger(int argc, char **argv)
 }
 
 /* user OWNER: says its PID; for each line of its input imports the owner's word, or releases it. */
-static int play_user(int argc, char **argv)
+SCENE(user)
 {
     int owner = argc > 1 ? atoi(argv[1]) : -1;
     printf("%d\n", getpid());
@@ -112,7 +111,7 @@ static int play_user(int argc, char **argv)
 }
 
 /* of PID ADDRESS: reads a word there. */
-static int play_of(int argc, char **argv)
+SCENE(of)
 {
     long value = -1;
     struct iovec mine = {&value, sizeof(value)}, theirs = {NULL, sizeof(value)};
@@ -139,7 +138,7 @@ static int forbid_copies(void)
 
 /* filtered FORBID PID WORD WORD: with FORBID 1 where the kernel refuses the calls. UCX reads at
  * address 0 to find out whether the call can be used. */
-static int play_filtered(int argc, char **argv)
+SCENE(filtered)
 {
     enum { PAGE = 65536 };
     static char bytes[3 * PAGE];
@@ -166,10 +165,5 @@ static int play_filtered(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"owner", play_owner},
-                                          {"stranger", play_stranger},
-                                          {"user", play_user},
-                                          {"of", play_of},
-                                          {"filtered", play_filtered}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -1,8 +1,8 @@
 /* tests/interpose/guests/copies.c: process_vm_readv and process_vm_writev in every way, good and
  * bad.
  *
- * `serve` lays memory out and says where; `check PID PLACES...` copies from and to it and says what
- * came of each case, so that the same program as processes and as tasks can be compared. */
+ * `serve` lays memory out and says where; `check PID PLACES...` copies from and to it and prints
+ * the result of each case, so that the same program as processes and as tasks can be compared. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 #include "programs/system_call.h"
 
 enum { PAGE = 4096, AREA = 16 * PAGE };
 
-/* Where the server has what. */
+/* The addresses of the server's memory. */
 static char *area;      /* AREA bytes of a pattern, then nothing */
 static char *read_only; /* a page */
 static char *no_access; /* a page */
@@ -34,9 +34,8 @@ static char pattern(size_t at)
     return (char)(at * 131 + at / 251);
 }
 
-static int play_serve(int argc, char **argv)
+SCENE(serve)
 {
-    (void)argc, (void)argv;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     area = mmap(NULL, AREA + PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
     munmap(area + AREA, PAGE);
@@ -59,12 +58,11 @@ static int play_serve(int argc, char **argv)
 
 /* Says where something is and, when it has got a line, executes cat by an instruction whose number
  * is not loaded before it. */
-static int play_execute_unseen(int argc, char **argv)
+SCENE(execute_unseen)
 {
     static char *const words[] = {"cat", NULL};
     volatile long number = SYS_execve;
     char byte = 0;
-    (void)argc;
     printf("%d %p\n", getpid(), (void *)argv);
     while (read(0, &byte, 1) == 1 && byte != '\n')
         ;
@@ -93,7 +91,7 @@ static void report(const char *name, int writing, ssize_t result)
 {
     int error = result < 0 ? errno : 0;
     printf("%s %s: %zd %s", writing ? "write" : "read", name, result, error ? strerror(error) : "");
-    /* What reached the other side is looked at from here. */
+    /* The memory of the other side, read from here. */
     static char there[AREA];
     struct iovec mine = {there, AREA}, theirs = {area, AREA};
     ssize_t size = server > 0 ? process_vm_readv(server, &mine, 1, &theirs, 1, 0) : 0;
@@ -335,7 +333,7 @@ static void check_threads(void)
     printf("threads wrong %lu\n", (unsigned long)wrong);
 }
 
-static int play_check(int argc, char **argv)
+SCENE(check)
 {
     if (argc < 6)
         return 2;
@@ -361,7 +359,7 @@ static int play_check(int argc, char **argv)
 }
 
 /* oneself TIMES: copies within the caller. */
-static int play_oneself(int argc, char **argv)
+SCENE(oneself)
 {
     static char from[AREA], to[AREA];
     struct iovec mine = {to, AREA}, own = {from, AREA};
@@ -376,7 +374,7 @@ static int play_oneself(int argc, char **argv)
 }
 
 /* dead PID PLACES...: when the server has ended. */
-static int play_dead(int argc, char **argv)
+SCENE(dead)
 {
     char bytes[8];
     struct iovec mine = {bytes, 8}, there = {NULL, 8};
@@ -389,7 +387,7 @@ static int play_dead(int argc, char **argv)
 }
 
 /* hammer PID PLACES...: copies until there is no server any more. */
-static int play_hammer(int argc, char **argv)
+SCENE(hammer)
 {
     static char bytes[AREA];
     struct iovec mine = {bytes, AREA}, there = {NULL, AREA};
@@ -407,9 +405,8 @@ enum { LARGE = 256 << 20, PIECE = 1 << 20 };
 
 /* target: a large area that only its owner writes to; at the end of its input says what it holds.
  */
-static int play_target(int argc, char **argv)
+SCENE(target)
 {
-    (void)argc, (void)argv;
     unsigned wrong = 0;
     char *large = mmap(NULL, LARGE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -446,7 +443,7 @@ static void *stop_copier(void *argument)
 }
 
 /* stopped-writer PID PLACE: stops in the middle of a copy to a target until it reads a line. */
-static int play_stopped_writer(int argc, char **argv)
+SCENE(stopped_writer)
 {
     static char bytes[PIECE];
     static struct iovec mine[LARGE / PIECE];
@@ -476,11 +473,5 @@ static int play_stopped_writer(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"serve", play_serve},   {"execute-unseen", play_execute_unseen},
-        {"check", play_check},   {"oneself", play_oneself},
-        {"dead", play_dead},     {"hammer", play_hammer},
-        {"target", play_target}, {"stopped-writer", play_stopped_writer},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -1,5 +1,5 @@
-/* tests/interpose/guests/large_text.c: a program of much code, most of which is never executed,
- * says how much of it is resident. */
+/* tests/interpose/guests/large_text.c: prints whether 16 MiB of code that is never executed are
+ * resident. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

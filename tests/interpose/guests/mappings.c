@@ -13,7 +13,7 @@
 
 #include <linux/mman.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 #include "programs/system_call.h"
 
 enum { PAGE = 4096, MIB = 1 << 20, HUGE = 2 << 20, GIB = 1 << 30 };
@@ -23,42 +23,40 @@ static void *map(size_t size, int prot, int flags)
     return mmap(NULL, size, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
 }
 
-static int said(const char *what, int is_fine)
+static int report(const char *what, int is_fine)
 {
     printf("%s: %s\n", what, is_fine ? "fine" : strerror(errno));
     return !is_fine;
 }
 
 /* The pages move and the addresses stay; and a second mapping of shared pages. */
-static int play_mremap(int argc, char **argv)
+SCENE(mremap)
 {
-    (void)argc, (void)argv;
     enum { SIZE = 64 * 1024 };
     char *from = map(SIZE, PROT_READ | PROT_WRITE, 0);
     memset(from, 7, SIZE);
     char *to = mremap(from, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-    int wrong = said("moved", to != MAP_FAILED && to[SIZE - 1] == 7 && from[SIZE - 1] == 0);
+    int wrong = report("moved", to != MAP_FAILED && to[SIZE - 1] == 7 && from[SIZE - 1] == 0);
     char *shared = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared[5] = 9;
     char *twice = mremap(shared, 0, SIZE, MREMAP_MAYMOVE);
-    wrong += said("duplicated", twice != MAP_FAILED && twice != shared && twice[5] == 9);
+    wrong += report("duplicated", twice != MAP_FAILED && twice != shared && twice[5] == 9);
     /* Fails, and what was there stays. */
-    wrong += said("refused", mremap(to, SIZE, SIZE, MREMAP_MAYMOVE | 64) == MAP_FAILED &&
-                                 errno == EINVAL && to[5] == 7);
+    wrong += report("refused", mremap(to, SIZE, SIZE, MREMAP_MAYMOVE | 64) == MAP_FAILED &&
+                                   errno == EINVAL && to[5] == 7);
     return wrong;
 }
 
 /* Memory that a device has the address of. */
-static int play_ring(int argc, char **argv)
+SCENE(ring)
 {
-    (void)argc, (void)argv;
     unsigned parameters[30] = {0};
     long fd = syscall(SYS_io_uring_setup, 8, parameters);
     if (fd < 0)
         return printf("none\n"), 0;
     void *ring = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, (int)fd, 0);
-    int wrong = said("ring", ring != MAP_FAILED);
-    return wrong + said("unmapped", munmap(ring, PAGE) == 0);
+    int wrong = report("ring", ring != MAP_FAILED);
+    return wrong + report("unmapped", munmap(ring, PAGE) == 0);
 }
 
 /* A size of pages, as flags of mmap and memfd_create have it. */
@@ -80,9 +78,9 @@ static int map_huge_file(struct pages pages, const char *what, int flags, size_t
     if (fd < 0)
         return printf("no huge pages\n"), 0;
     char *at = mmap(NULL, size, PROT_READ, flags | MAP_NORESERVE, fd, 0);
-    int wrong = said(what, at != MAP_FAILED && (uintptr_t)at % pages.size == 0);
+    int wrong = report(what, at != MAP_FAILED && (uintptr_t)at % pages.size == 0);
     close(fd);
-    return wrong + said("unmapped", munmap(at, (size + pages.size - 1) & -pages.size) == 0);
+    return wrong + report("unmapped", munmap(at, (size + pages.size - 1) & -pages.size) == 0);
 }
 
 static int map_huge_files(struct pages pages)
@@ -99,16 +97,14 @@ static int map_huge_files(struct pages pages)
 }
 
 /* Without a use of the pages, since there may be none. */
-static int play_huge(int argc, char **argv)
+SCENE(huge)
 {
-    (void)argc, (void)argv;
     return map_huge_files(huge_pages);
 }
 
 /* Pages of 1 GiB: files, and without a file whole and rounded up by the kernel. */
-static int play_gib(int argc, char **argv)
+SCENE(gib)
 {
-    (void)argc, (void)argv;
     int flags = MAP_HUGETLB | gib_pages.flag;
     char *at[3];
     at[0] = map(GIB, PROT_READ, flags);
@@ -118,19 +114,18 @@ static int play_gib(int argc, char **argv)
     at[2] = map(GIB, PROT_READ, flags);
     int wrong = 0;
     for (int i = 0; i < 3; i++) {
-        wrong += said("of 1 GiB", at[i] != MAP_FAILED && (uintptr_t)at[i] % GIB == 0);
-        wrong += said("apart", at[i] != at[(i + 1) % 3]);
+        wrong += report("of 1 GiB", at[i] != MAP_FAILED && (uintptr_t)at[i] % GIB == 0);
+        wrong += report("apart", at[i] != at[(i + 1) % 3]);
     }
-    wrong += said("a part is not unmapped", munmap(at[1], PAGE) != 0);
+    wrong += report("a part is not unmapped", munmap(at[1], PAGE) != 0);
     for (int i = 0; i < 3; i++)
-        wrong += said("unmapped", munmap(at[i], GIB) == 0);
+        wrong += report("unmapped", munmap(at[i], GIB) == 0);
     return wrong + map_huge_files(gib_pages);
 }
 
 /* gib-left: the same, left to the end of the program. */
-static int play_gib_left(int argc, char **argv)
+SCENE(gib_left)
 {
-    (void)argc, (void)argv;
     int fd = make_huge_file(gib_pages, "huge");
     if (fd < 0 || map(PAGE, PROT_READ, MAP_HUGETLB | gib_pages.flag) == MAP_FAILED)
         return printf("none\n"), 0;
@@ -139,7 +134,7 @@ static int play_gib_left(int argc, char **argv)
 }
 
 /* short-left file|segment: less than a huge page of it, shared, left to the end of the program. */
-static int play_short_left(int argc, char **argv)
+SCENE(short_left)
 {
     if (argc > 1 && strcmp(argv[1], "file") == 0) {
         int fd = make_huge_file(huge_pages, "huge-left");
@@ -156,19 +151,19 @@ static int play_short_left(int argc, char **argv)
 }
 
 /* left ADDRESS: what the kernel rounds up, or does not unmap, is left to the end of the program. */
-static int play_left(int argc, char **argv)
+SCENE(left)
 {
     enum { SIZE = 100000 };
     char *at = (char *)strtoull(argv[argc - 1], NULL, 16);
-    int wrong = said("huge", map(SIZE, PROT_READ, MAP_HUGETLB) != MAP_FAILED);
-    wrong += said("huge at an address", mmap(at, SIZE, PROT_READ,
-                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                                                 MAP_HUGETLB | MAP_FIXED_NOREPLACE,
-                                             -1, 0) == at);
+    int wrong = report("huge", map(SIZE, PROT_READ, MAP_HUGETLB) != MAP_FAILED);
+    wrong += report("huge at an address", mmap(at, SIZE, PROT_READ,
+                                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                                                   MAP_HUGETLB | MAP_FIXED_NOREPLACE,
+                                               -1, 0) == at);
     at += 2 * HUGE;
-    wrong +=
-        said("at an address", mmap(at, SIZE, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
+    wrong += report("at an address",
+                    mmap(at, SIZE, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == at);
     /* All of these fail. */
     wrong += munmap(at + 1, PAGE) == 0;
     wrong += shmdt(at) == 0;
@@ -189,9 +184,8 @@ static void note(void *at, size_t size)
 
 /* wrap: 12 GiB in the middle are free, the ends are not. Then small mappings, which do not merge.
  * Prints the lowest and the highest address. */
-static int play_wrap(int argc, char **argv)
+SCENE(wrap)
 {
-    (void)argc, (void)argv;
     enum { COUNT = 4000 };
     (void)map((size_t)4096 * MIB, PROT_NONE, 0);
     char *middle = map((size_t)12240 * MIB, PROT_NONE, 0);
@@ -203,7 +197,7 @@ static int play_wrap(int argc, char **argv)
         size_t size = i % 2 ? PAGE : 2 * PAGE;
         char *at = map(size, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, 0);
         if (at == MAP_FAILED)
-            return said("map", 0);
+            return report("map", 0);
         note(at, size);
     }
     printf("%lx\n%lx\n", lowest, highest);
@@ -212,9 +206,8 @@ static int play_wrap(int argc, char **argv)
 
 /* holes: every second of many mappings goes, and what fits into the holes comes back there. The
  * area is used up several times over. */
-static int play_holes(int argc, char **argv)
+SCENE(holes)
 {
-    (void)argc, (void)argv;
     enum { COUNT = 200, ROUNDS = 6 };
     const size_t size = (size_t)64 * MIB;
     static char *at[COUNT];
@@ -223,7 +216,7 @@ static int play_holes(int argc, char **argv)
             if (at[i])
                 munmap(at[i], size);
             if ((at[i] = map(size, PROT_READ | PROT_WRITE, 0)) == MAP_FAILED)
-                return said("map", 0);
+                return report("map", 0);
             note(at[i], size);
             (void)madvise(at[i], size, MADV_NOHUGEPAGE); /* or two bytes may take 4 MiB */
             at[i][0] = at[i][size - 1] = (char)i;
@@ -237,9 +230,8 @@ static int play_holes(int argc, char **argv)
 }
 
 /* unseen: what was mapped in the range without the handler's knowledge is not replaced. */
-static int play_unseen(int argc, char **argv)
+SCENE(unseen)
 {
-    (void)argc, (void)argv;
     enum { COUNT = 300 };
     volatile long number = SYS_mmap; /* a number that is no constant of the instruction */
     const size_t far = (size_t)256 * MIB;
@@ -254,7 +246,7 @@ static int play_unseen(int argc, char **argv)
         size_t size = i % 3 ? (size_t)MIB : far;
         char *at = map(size, PROT_READ | PROT_WRITE, 0);
         if (at == MAP_FAILED)
-            return said("map", 0);
+            return report("map", 0);
         note(at, size);
         at[0] = at[size - 1] = 1;
         if (i % 3 == 0)
@@ -268,18 +260,17 @@ static int play_unseen(int argc, char **argv)
 }
 
 /* segments: attaches and detaches more than an area holds. */
-static int play_segments(int argc, char **argv)
+SCENE(segments)
 {
-    (void)argc, (void)argv;
     const size_t size = (size_t)1024 * MIB;
     int id = shmget(IPC_PRIVATE, size, IPC_CREAT | SHM_NORESERVE | 0600);
     for (int i = 0; id >= 0 && i < 40; i++) {
         void *at = shmat(id, NULL, SHM_RDONLY);
         if (at == (void *)-1)
-            return said("shmat", 0);
+            return report("shmat", 0);
         note(at, size);
         if (shmdt(at) != 0)
-            return said("shmdt", 0);
+            return report("shmdt", 0);
     }
     if (id < 0)
         return printf("none\n"), 0;
@@ -291,9 +282,8 @@ static int play_segments(int argc, char **argv)
 enum { MSEAL = 462 };
 
 /* seal: a page that nothing can unmap, between others: by an instruction that is not interposed. */
-static int play_seal(int argc, char **argv)
+SCENE(seal)
 {
-    (void)argc, (void)argv;
     enum { SIZE = 256 * PAGE };
     volatile long number = MSEAL;
     char *at = map(SIZE, PROT_READ | PROT_WRITE, 0);
@@ -326,9 +316,8 @@ static int is_listed_as_sealed(const char *address)
 }
 
 /* sealed: what can be done with memory that the program has sealed. */
-static int play_sealed(int argc, char **argv)
+SCENE(sealed)
 {
-    (void)argc, (void)argv;
     char *at = map(16 * PAGE, PROT_READ | PROT_WRITE, 0), *writable = at + 8 * PAGE;
     memset(at, 7, 16 * PAGE);
     mprotect(at, 4 * PAGE, PROT_READ);
@@ -365,17 +354,15 @@ static int play_sealed(int argc, char **argv)
 }
 
 /* mdwe: no memory that is both writable and executable. */
-static int play_mdwe(int argc, char **argv)
+SCENE(mdwe)
 {
-    (void)argc, (void)argv;
     return prctl(65 /* PR_SET_MDWE */, 1L, 0L, 0L, 0L) == 0 ? printf("set\n"),
            0                                                : printf("refused\n"), 0;
 }
 
 /* mdwe-unseen: the same by an instruction that is not interposed. */
-static int play_mdwe_unseen(int argc, char **argv)
+SCENE(mdwe_unseen)
 {
-    (void)argc, (void)argv;
     volatile long number = SYS_prctl;
     long result = system_call(number, 65, 1, 0, 0, 0, 0);
     printf(result == 0 ? "set\n" : "none\n");
@@ -385,7 +372,7 @@ static int play_mdwe_unseen(int argc, char **argv)
 /* marks [ADDRESS]: a page of its own or of another task, which it says; then by the letters of its
  * input: marks it for no forked child, unmarks it, replaces it, or forks and says whether the child
  * has it. */
-static int play_marks(int argc, char **argv)
+SCENE(marks)
 {
     void *page = NULL;
     if (argc < 2 || sscanf(argv[1], "%p", &page) != 1)
@@ -413,15 +400,5 @@ static int play_marks(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"mremap", play_mremap},     {"ring", play_ring},
-        {"huge", play_huge},         {"gib", play_gib},
-        {"sealed", play_sealed},     {"marks", play_marks},
-        {"gib-left", play_gib_left}, {"short-left", play_short_left},
-        {"left", play_left},         {"wrap", play_wrap},
-        {"holes", play_holes},       {"unseen", play_unseen},
-        {"segments", play_segments}, {"seal", play_seal},
-        {"mdwe", play_mdwe},         {"mdwe-unseen", play_mdwe_unseen},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 #ifndef MAP_32BIT               /* of x86 alone */
 #define MAP_32BIT MAP_GROWSDOWN /* is for the kernel to place, too */
@@ -48,7 +48,7 @@ static void *fill_and_check(void *argument)
 }
 
 /* allocate MIB THREADS */
-static int play_allocate(int argc, char **argv)
+SCENE(allocate)
 {
     int threads = argc > 2 ? atoi(argv[2]) : 1;
     size_t size = (size_t)atoi(argv[1]) * 1048576 / (size_t)threads;
@@ -67,7 +67,7 @@ static int play_allocate(int argc, char **argv)
 }
 
 /* sizes N: blocks of about 64 MiB >> N, one always in use: mappings for small N, heap for large. */
-static int play_sizes(int argc, char **argv)
+SCENE(sizes)
 {
     int shift = argc > 1 ? atoi(argv[1]) : 0, rounds = 4 << shift;
     size_t least = ((size_t)64 << 20 >> shift) * 2 / 3;
@@ -91,7 +91,7 @@ static int play_sizes(int argc, char **argv)
 }
 
 /* churn MS: allocates and frees all the time. */
-static int play_churn(int argc, char **argv)
+SCENE(churn)
 {
     double end = now() + atof(argv[argc - 1]) / 1000;
     size_t size = 300000;
@@ -103,7 +103,7 @@ static int play_churn(int argc, char **argv)
 }
 
 /* burn MS: until it has had that much CPU time. */
-static int play_burn(int argc, char **argv)
+SCENE(burn)
 {
     clock_t end = (clock_t)(atof(argv[argc - 1]) / 1000 * CLOCKS_PER_SEC);
     while (clock() < end)
@@ -111,9 +111,8 @@ static int play_burn(int argc, char **argv)
     return 0;
 }
 
-static int play_sbrk(int argc, char **argv)
+SCENE(sbrk)
 {
-    (void)argc, (void)argv;
     enum { SIZE = 10 << 20 };
     if (sbrk((intptr_t)(-(uintptr_t)sbrk(0) & 4095)) == (void *)-1) /* on to a page */
         return 1;
@@ -140,9 +139,8 @@ static int play_sbrk(int argc, char **argv)
 }
 
 /* sbrk-steps: up and down by steps of all sizes; what was written never shows again. */
-static int play_sbrk_steps(int argc, char **argv)
+SCENE(sbrk_steps)
 {
-    (void)argc, (void)argv;
     enum { MOST = 1 << 20, STEPS = 3000 };
     unsigned char *start = sbrk(0), *now = start;
     uint32_t random = 1;
@@ -166,7 +164,7 @@ static int play_sbrk_steps(int argc, char **argv)
 }
 
 /* sbrk-kept KIB: at most so much is resident above a break that has shrunk by much. */
-static int play_sbrk_kept(int argc, char **argv)
+SCENE(sbrk_kept)
 {
     enum { SIZE = 10 << 20, PAGES = SIZE / 4096 };
     unsigned char resident[PAGES], *start = sbrk((intptr_t)(-(uintptr_t)sbrk(0) & 4095));
@@ -184,7 +182,7 @@ static int play_sbrk_kept(int argc, char **argv)
 }
 
 /* own-break MS: an allocator on top of sbrk, as programs with their own malloc have it. */
-static int play_own_break(int argc, char **argv)
+SCENE(own_break)
 {
     enum { BLOCK = 40000, BLOCKS = 400 };
     double end = now() + atof(argv[argc - 1]) / 1000;
@@ -210,9 +208,8 @@ static int play_own_break(int argc, char **argv)
     return 0;
 }
 
-static int play_mremap(int argc, char **argv)
+SCENE(mremap)
 {
-    (void)argc, (void)argv;
     size_t size = 8192;
     char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* Something right behind it, so that it has to move. */
@@ -236,9 +233,8 @@ static int play_mremap(int argc, char **argv)
 }
 
 /* Maps by address: hints, orders, the low 2 GiB and System V memory; ends without unmapping. */
-static int play_outside(int argc, char **argv)
+SCENE(outside)
 {
-    (void)argc, (void)argv;
     enum { SIZE = 1 << 20 };
     int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
     uintptr_t base = 0x7000000000;
@@ -275,9 +271,8 @@ __attribute__((noinline)) static int sink(int depth)
     return depth == INT32_MAX ? 0 : sink(depth + 1) + frame[8];
 }
 
-static int play_overflow(int argc, char **argv)
+SCENE(overflow)
 {
-    (void)argc, (void)argv;
     return sink(0);
 }
 
@@ -287,9 +282,8 @@ static void *overflow_thread(void *argument)
     return (void *)(intptr_t)sink(0);
 }
 
-static int play_overflow_thread(int argc, char **argv)
+SCENE(overflow_thread)
 {
-    (void)argc, (void)argv;
     pthread_t thread;
     pthread_attr_t attr;
     pthread_attr_init(&attr);
@@ -300,7 +294,7 @@ static int play_overflow_thread(int argc, char **argv)
 }
 
 /* guard MIB: fills memory with a pattern and looks at it until its standard input ends. */
-static int play_guard(int argc, char **argv)
+SCENE(guard)
 {
     size_t size = (size_t)atoi(argv[argc - 1]) << 20;
     unsigned char *heap = malloc(size), stack[65536], byte;
@@ -320,7 +314,7 @@ static int play_guard(int argc, char **argv)
 
 /* hint ADDRESS: asks for memory there, takes what it gets, and looks at it when its standard input
  * has ended. */
-static int play_hint(int argc, char **argv)
+SCENE(hint)
 {
     enum { SIZE = 1 << 20 };
     void *hint = (void *)strtoull(argv[argc - 1], NULL, 16);
@@ -337,24 +331,13 @@ static int play_hint(int argc, char **argv)
     return 0;
 }
 
-static int play_null(int argc, char **argv)
+SCENE(null)
 {
-    (void)argc, (void)argv;
     *(volatile int *)8 = 1;
     return 1;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"allocate", play_allocate},   {"churn", play_churn},
-        {"sizes", play_sizes},         {"sbrk", play_sbrk},
-        {"own-break", play_own_break}, {"sbrk-steps", play_sbrk_steps},
-        {"sbrk-kept", play_sbrk_kept}, {"burn", play_burn},
-        {"mremap", play_mremap},       {"outside", play_outside},
-        {"overflow", play_overflow},   {"overflow-thread", play_overflow_thread},
-        {"guard", play_guard},         {"hint", play_hint},
-        {"null", play_null},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

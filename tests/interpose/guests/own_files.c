@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 static char bytes[1 << 20];
 
@@ -34,10 +34,9 @@ static void say(const char *how, ssize_t size)
 }
 
 /* Arguments and environment, by all ways to open. */
-static int play_strings(int argc, char **argv)
+SCENE(strings)
 {
     char by_pid[64];
-    (void)argc, (void)argv;
     say("open", read_all(open("/proc/self/cmdline", O_RDONLY)));
     say("openat", read_all(openat(AT_FDCWD, "/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC)));
     snprintf(by_pid, sizeof(by_pid), "/proc/%d/cmdline", getpid());
@@ -49,7 +48,7 @@ static int play_strings(int argc, char **argv)
 }
 
 /* In a child, that has the same. */
-static int play_child(int argc, char **argv)
+SCENE(child)
 {
     int status = -1;
     fflush(stdout);
@@ -60,10 +59,9 @@ static int play_child(int argc, char **argv)
     return status;
 }
 
-static int play_auxv(int argc, char **argv)
+SCENE(auxv)
 {
     static const unsigned long types[] = {AT_ENTRY, AT_RANDOM, AT_PHDR, AT_PHNUM, AT_EXECFN};
-    (void)argc, (void)argv;
     ssize_t size = read_all(open("/proc/self/auxv", O_RDONLY));
     const unsigned long *entry = (const unsigned long *)(void *)bytes;
     for (; size > 0 && entry[0] != AT_NULL; entry += 2)
@@ -75,11 +73,10 @@ static int play_auxv(int argc, char **argv)
 }
 
 /* prctl(PR_GET_AUXV), with room for all, for a part and for nothing, and with bad arguments. */
-static int play_auxv_call(int argc, char **argv)
+SCENE(auxv_call)
 {
     enum { GET_AUXV = 0x41555856 }; /* Linux 6.4 */
     unsigned long all[256], part[4], *entry = all;
-    (void)argc, (void)argv;
     memset(all, 0xff, sizeof(all));
     memset(part, 0xff, sizeof(part));
     long size = prctl(GET_AUXV, all, sizeof(all), 0L, 0L);
@@ -104,10 +101,9 @@ static int play_auxv_call(int argc, char **argv)
     return 0;
 }
 
-static int play_exe(int argc, char **argv)
+SCENE(exe)
 {
     struct stat opened, named;
-    (void)argc;
     int fd = open("/proc/self/exe", O_RDONLY);
     int path = open("/proc/self/exe", O_PATH | O_CLOEXEC);
     if (fd < 0 || stat(argv[-1], &named) != 0 || fstat(fd, &opened) != 0)
@@ -127,9 +123,8 @@ static void say_error(const char *what, const char *path, int flags)
 }
 
 /* Descriptors and errors are as the kernel gives them. */
-static int play_errors(int argc, char **argv)
+SCENE(errors)
 {
-    (void)argc, (void)argv;
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC), next = dup(fd);
     printf("lowest numbers %d, close on exec %d\n", next - fd, fcntl(fd, F_GETFD));
     printf("again %d\n", lseek(fd, 0, SEEK_SET) == 0 && read(fd, bytes, 4) == 4);
@@ -144,7 +139,7 @@ static int play_errors(int argc, char **argv)
 static void *block; /* of the heap */
 static int counts_lower;
 
-/* What a file lists, of the addresses that the scene knows. */
+/* The addresses known to the scene that a file lists. */
 struct listed {
     int main_code, stack, heap, mapping, vdso, other, lower, count;
     long rss_kib;
@@ -189,7 +184,7 @@ static struct listed read_mappings(int fd, uintptr_t other, char *mapping)
 /* mappings ADDRESS [lower]: what the files say of this program's memory, and of that address,
  * another one's; with `lower` also how many writable mappings lie below its code. A static program
  * has some there as a process, too. */
-static int play_mappings(int argc, char **argv)
+SCENE(mappings)
 {
     static const char *const names[] = {"self/maps",         "thread-self/maps", "%d/maps",
                                         "self/task/%d/maps", "%d/task/%d/maps",  "self/smaps"};
@@ -224,9 +219,8 @@ static int play_mappings(int argc, char **argv)
 }
 
 /* serve: memory of another program. */
-static int play_serve(int argc, char **argv)
+SCENE(serve)
 {
-    (void)argc, (void)argv;
     printf("%lx\n", (unsigned long)(uintptr_t)malloc(100000));
     while (getchar() != EOF)
         ;
@@ -235,9 +229,5 @@ static int play_serve(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"strings", play_strings},     {"child", play_child}, {"auxv", play_auxv},
-        {"auxv-call", play_auxv_call}, {"exe", play_exe},     {"errors", play_errors},
-        {"mappings", play_mappings},   {"serve", play_serve}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

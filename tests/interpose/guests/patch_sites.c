@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 enum { PATCH_SITES = 200, PAGE = 65536, RANGE_GIB = 28 };
 
@@ -53,11 +53,10 @@ static int is_close(const void *one, const void *other)
 
 /* "wrong W close N heap H": mappings that are not as they should be; that lie in the task's range;
  * whether the heap does. */
-static int play_many(int argc, char **argv)
+SCENE(many)
 {
     static unsigned char *mapped[PATCH_SITES];
     int wrong = 0, close = 0;
-    (void)argc, (void)argv;
     map_everywhere(mapped);
     for (int i = 0; i < PATCH_SITES; i++)
         *mapped[i] = (unsigned char)i;
@@ -74,7 +73,7 @@ static int play_many(int argc, char **argv)
 
 /* As many as the argument says, not in any range, and not side by side. With a further argument,
  * stays until its input ends. */
-static int play_fixed(int argc, char **argv)
+SCENE(fixed)
 {
     uintptr_t count = strtoul(argv[1], NULL, 10);
     for (uintptr_t i = 0; i < count; i++) {
@@ -91,6 +90,5 @@ static int play_fixed(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {{"many", play_many}, {"fixed", play_fixed}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 enum { PIECE = 2 << 20, FILE_PIECES = 8 };
 #define RESERVED (UINT64_C(1) << 33)
@@ -28,7 +28,7 @@ static char *reserve(void)
 
 /* reserve COUNT: reserves, and maps so many pieces with gaps between them; unmaps each tenth. Says
  * where they begin. Each piece has its number. */
-static int play_reserve(int argc, char **argv)
+SCENE(reserve)
 {
     long count = argc > 1 ? atol(argv[1]) : 0, wrong = 0;
     char *area = reserve();
@@ -52,7 +52,7 @@ static int play_reserve(int argc, char **argv)
 }
 
 /* scattered COUNT: pieces far from one another, which nothing joins. */
-static int play_scattered(int argc, char **argv)
+SCENE(scattered)
 {
     long count = argc > 1 ? atol(argv[1]) : 0;
     int fd = memfd_create("pieces", MFD_CLOEXEC);
@@ -70,7 +70,7 @@ static int play_scattered(int argc, char **argv)
 
 /* over ADDRESS LETTER: maps a piece there whatever is there, filled with the letter; for each line
  * of its input says what the piece has. */
-static int play_over(int argc, char **argv)
+SCENE(over)
 {
     void *place;
     if (argc < 3 || sscanf(argv[1], "%p", &place) != 1 ||
@@ -86,7 +86,5 @@ static int play_over(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"reserve", play_reserve}, {"scattered", play_scattered}, {"over", play_over}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

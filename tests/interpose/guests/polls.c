@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 enum { ROUNDS = 100 };
 
@@ -54,11 +54,10 @@ static int trap_yields(void)
 }
 
 /* Each of the calls in question so often. */
-static int play_count(int argc, char **argv)
+SCENE(count)
 {
     struct epoll_event event;
     int found = 0, wrong = 0;
-    (void)argc, (void)argv;
     open_both();
     if (trap_yields() != 0)
         return 1;
@@ -81,11 +80,10 @@ static void *poll_for_ever(void *unused)
     return unused;
 }
 
-static int play_cancel(int argc, char **argv)
+SCENE(cancel)
 {
     pthread_t thread;
     void *result = NULL;
-    (void)argc, (void)argv;
     open_both();
     if (pthread_create(&thread, NULL, poll_for_ever, NULL) != 0)
         return 1;
@@ -97,6 +95,5 @@ static int play_cancel(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct scene scenes[] = {{"count", play_count}, {"cancel", play_cancel}};
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

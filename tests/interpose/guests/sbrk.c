@@ -11,7 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 /* Raises the break by whole pages from a page's start, and fills them. */
 static unsigned char *raise_break(size_t size)
@@ -39,7 +39,7 @@ static int again(unsigned char *start, size_t size)
 }
 
 /* locked BYTES: with one page that is locked. */
-static int play_locked(int argc, char **argv)
+SCENE(locked)
 {
     size_t size = (size_t)atol(argv[argc - 1]);
     unsigned char *start = raise_break(size);
@@ -47,7 +47,7 @@ static int play_locked(int argc, char **argv)
 }
 
 /* protected BYTES: read-only. */
-static int play_protected(int argc, char **argv)
+SCENE(protected)
 {
     size_t size = (size_t)atol(argv[argc - 1]);
     unsigned char *start = raise_break(size);
@@ -56,7 +56,7 @@ static int play_protected(int argc, char **argv)
 }
 
 /* replaced BYTES: by a shared mapping, and a hole. */
-static int play_replaced(int argc, char **argv)
+SCENE(replaced)
 {
     size_t size = (size_t)atol(argv[argc - 1]);
     unsigned char *start = raise_break(size);
@@ -69,7 +69,7 @@ static int play_replaced(int argc, char **argv)
 }
 
 /* neighbour BYTES: fills, says so, and goes on at the end of its input. */
-static int play_neighbour(int argc, char **argv)
+SCENE(neighbour)
 {
     size_t size = (size_t)atol(argv[argc - 1]);
     unsigned char *start = raise_break(size), byte;
@@ -78,9 +78,8 @@ static int play_neighbour(int argc, char **argv)
     return read(0, &byte, 1) < 0 ? 1 : again(start, size);
 }
 
-static int play_lock_all(int argc, char **argv)
+SCENE(lock_all)
 {
-    (void)argc, (void)argv;
     return mlockall(MCL_CURRENT) != 0 ? printf("not permitted\n"), 1 : printf("locked\n") < 0;
 }
 
@@ -105,7 +104,7 @@ static int allow(const int *calls, unsigned count, int by_prctl)
 }
 
 /* filtered HOW: allocates 60 MiB behind a filter that allows brk and not mmap, and frees them. */
-static int play_filtered(int argc, char **argv)
+SCENE(filtered)
 {
     enum { BLOCKS = 600, SIZE = 100000 };
     static const int calls[] = {SYS_brk,          SYS_write,      SYS_exit_group,
@@ -140,9 +139,5 @@ static int play_filtered(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"locked", play_locked},       {"protected", play_protected}, {"replaced", play_replaced},
-        {"neighbour", play_neighbour}, {"lock-all", play_lock_all},   {"filtered", play_filtered},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -4,13 +4,13 @@
 #include <fcntl.h>
 #include <linux/mman.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "programs/choose.h"
 
 enum { WORDS = 6 };
 
@@ -141,7 +141,7 @@ static long run_attached(char **words)
 
 enum { PAGE = 4096, FILES = 8 };
 
-/* Of different windows, some of which lie next to one another. */
+/* Sizes in different windows, some of them neighbours. */
 static const size_t churn_pages[FILES] = {3, 3, 1, 4, 7, 3, 20, 2};
 static unsigned char *churned[FILES];
 

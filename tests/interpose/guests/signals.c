@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 extern char **environ;
 
@@ -77,10 +77,9 @@ static void say(int signal)
 }
 
 /* sigaction gives back what was set. */
-static int play_remember(int argc, char **argv)
+SCENE(remember)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGUSR1};
-    (void)argc, (void)argv;
     for (unsigned i = 0; i < 3; i++) {
         struct sigaction action = {.sa_sigaction = note,
                                    .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER},
@@ -107,10 +106,9 @@ static int play_remember(int argc, char **argv)
     return 0;
 }
 
-static int play_address(int argc, char **argv)
+SCENE(address)
 {
     static const uintptr_t places[] = {0, 8, 4096 * 5 + 17, 0x7fffffffe000, 0xdead00000000};
-    (void)argc, (void)argv;
     install(SIGSEGV, note_and_jump, 0);
     for (unsigned i = 0; i < 5; i++) {
         if (sigsetjmp(back, 1) == 0)
@@ -128,9 +126,8 @@ static int play_address(int argc, char **argv)
     return 0;
 }
 
-static int play_bus(int argc, char **argv)
+SCENE(bus)
 {
-    (void)argc, (void)argv;
     int fd = memfd_create("short", 0);
     char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     install(SIGBUS, note_and_jump, 0);
@@ -150,9 +147,8 @@ static void repair(int signal, siginfo_t *info, void *context)
     mprotect(repaired, 4096, PROT_READ | PROT_WRITE);
 }
 
-static int play_repair(int argc, char **argv)
+SCENE(repair)
 {
-    (void)argc, (void)argv;
     repaired = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     install(SIGSEGV, repair, 0);
     for (int i = 0; i < 100; i++) {
@@ -178,9 +174,8 @@ __attribute__((noinline)) static int recurse(int depth)
     return depth == INT32_MAX ? 0 : recurse(depth + 1) + frame[0];
 }
 
-static int play_alternate_stack(int argc, char **argv)
+SCENE(alternate_stack)
 {
-    (void)argc, (void)argv;
     stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
     sigaltstack(&stack, NULL);
     install(SIGSEGV, overflow_handler, SA_ONSTACK);
@@ -194,9 +189,8 @@ static int play_alternate_stack(int argc, char **argv)
     return 0;
 }
 
-static int play_reset(int argc, char **argv)
+SCENE(reset)
 {
-    (void)argc, (void)argv;
     install(SIGSEGV, note_and_jump, SA_RESETHAND);
     if (sigsetjmp(back, 1) == 0)
         fault(8);
@@ -219,9 +213,8 @@ static void fault_again(int signal, siginfo_t *info, void *context)
     siglongjmp(back, 1);
 }
 
-static int play_nodefer(int argc, char **argv)
+SCENE(nodefer)
 {
-    (void)argc, (void)argv;
     install(SIGSEGV, fault_again, SA_NODEFER);
     if (sigsetjmp(back, 1) == 0)
         fault(8);
@@ -230,18 +223,16 @@ static int play_nodefer(int argc, char **argv)
 }
 
 /* Without SA_NODEFER the second fault inside the handler kills. */
-static int play_fault_in_handler(int argc, char **argv)
+SCENE(fault_in_handler)
 {
-    (void)argc, (void)argv;
     install(SIGSEGV, fault_again, 0);
     if (sigsetjmp(back, 1) == 0)
         fault(8);
     return 1;
 }
 
-static int play_mask(int argc, char **argv)
+SCENE(mask)
 {
-    (void)argc, (void)argv;
     struct sigaction action = {.sa_sigaction = fault_again, .sa_flags = SA_SIGINFO};
     sigaddset(&action.sa_mask, SIGUSR1);
     sigaction(SIGSEGV, &action, NULL);
@@ -255,9 +246,8 @@ static int play_mask(int argc, char **argv)
     return 0;
 }
 
-static int play_ignored_fault(int argc, char **argv)
+SCENE(ignored_fault)
 {
-    (void)argc, (void)argv;
     signal(SIGSEGV, SIG_IGN);
     raise(SIGSEGV);
     kill(getpid(), SIGSEGV);
@@ -266,9 +256,8 @@ static int play_ignored_fault(int argc, char **argv)
     return 1;
 }
 
-static int play_blocked_fault(int argc, char **argv)
+SCENE(blocked_fault)
 {
-    (void)argc, (void)argv;
     sigset_t mask;
     sigfillset(&mask);
     install(SIGSEGV, note_and_jump, 0);
@@ -277,9 +266,8 @@ static int play_blocked_fault(int argc, char **argv)
     return 1;
 }
 
-static int play_raised(int argc, char **argv)
+SCENE(raised)
 {
-    (void)argc, (void)argv;
     install(SIGSEGV, note, 0);
     raise(SIGSEGV);
     printf("%d times, code %d\n", (int)count, (int)seen_code);
@@ -294,16 +282,14 @@ static int play_raised(int argc, char **argv)
     return 1;
 }
 
-static int play_abort(int argc, char **argv)
+SCENE(abort)
 {
-    (void)argc, (void)argv;
     abort();
 }
 
 /* Children: what was ignored stays so, what was caught is default, by each way of starting them. */
-static int play_children(int argc, char **argv)
+SCENE(children)
 {
-    (void)argc;
     char *words[] = {argv[1], "signals", NULL};
     sigset_t defaults;
     posix_spawnattr_t attr;
@@ -355,9 +341,8 @@ static void *faulting_thread(void *argument)
     return NULL;
 }
 
-static int play_thread_fault(int argc, char **argv)
+SCENE(thread_fault)
 {
-    (void)argc, (void)argv;
     pthread_t thread;
     pthread_create(&thread, NULL, faulting_thread, NULL);
     pthread_join(thread, NULL);
@@ -365,9 +350,8 @@ static int play_thread_fault(int argc, char **argv)
 }
 
 /* Bad pointers are the caller's error, not its death. */
-static int play_bad_pointers(int argc, char **argv)
+SCENE(bad_pointers)
 {
-    (void)argc, (void)argv;
     char buffer[64];
     struct sigaction old;
     char *volatile place = (char *)16; /* volatile: the compiler shall not judge it */
@@ -397,7 +381,7 @@ static int play_bad_pointers(int argc, char **argv)
 }
 
 /* The same where a fault would kill. */
-static int play_bad_pointers_blocked(int argc, char **argv)
+SCENE(bad_pointers_blocked)
 {
     sigset_t mask;
     sigfillset(&mask);
@@ -405,14 +389,14 @@ static int play_bad_pointers_blocked(int argc, char **argv)
     return play_bad_pointers(argc, argv);
 }
 
-static int play_bad_pointers_ignored(int argc, char **argv)
+SCENE(bad_pointers_ignored)
 {
     signal(SIGSEGV, SIG_IGN);
     signal(SIGBUS, SIG_IGN);
     return play_bad_pointers(argc, argv);
 }
 
-static int play_bad_pointers_of_child(int argc, char **argv)
+SCENE(bad_pointers_of_child)
 {
     fflush(stdout);
     pid_t child = fork();
@@ -435,10 +419,9 @@ static char state_of(pid_t pid)
 }
 
 /* An ignored signal interrupts no call. */
-static int play_ignored_while_asleep(int argc, char **argv)
+SCENE(ignored_while_asleep)
 {
     static const int signals[] = {SIGSEGV, SIGBUS};
-    (void)argc, (void)argv;
     for (int i = 0; i < 2; i++) {
         int ends[2];
         signal(signals[i], SIG_IGN);
@@ -456,10 +439,9 @@ static int play_ignored_while_asleep(int argc, char **argv)
     return 0;
 }
 
-/* What a vfork child does to its own handlers leaves its parent's alone, SA_RESETHAND too. */
-static int play_vfork_resets(int argc, char **argv)
+/* A vfork child that changes its handlers, by SA_RESETHAND too, leaves its parent's alone. */
+SCENE(vfork_resets)
 {
-    (void)argc, (void)argv;
     install(SIGSEGV, note, SA_RESETHAND);
     pid_t child = vfork();
     if (child == 0) {
@@ -476,28 +458,5 @@ static int play_vfork_resets(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"remember", play_remember},
-        {"address", play_address},
-        {"bus", play_bus},
-        {"repair", play_repair},
-        {"alternate-stack", play_alternate_stack},
-        {"reset", play_reset},
-        {"nodefer", play_nodefer},
-        {"fault-in-handler", play_fault_in_handler},
-        {"mask", play_mask},
-        {"ignored-fault", play_ignored_fault},
-        {"blocked-fault", play_blocked_fault},
-        {"raised", play_raised},
-        {"abort", play_abort},
-        {"children", play_children},
-        {"thread-fault", play_thread_fault},
-        {"bad-pointers", play_bad_pointers},
-        {"bad-pointers-blocked", play_bad_pointers_blocked},
-        {"bad-pointers-ignored", play_bad_pointers_ignored},
-        {"bad-pointers-of-child", play_bad_pointers_of_child},
-        {"ignored-while-asleep", play_ignored_while_asleep},
-        {"vfork-resets", play_vfork_resets},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

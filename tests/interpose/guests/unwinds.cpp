@@ -44,8 +44,8 @@ void set_trap_flag()
 
 extern "C" const char __executable_start, etext;
 
-// What the program's own instructions may throw is known to the compiler; only calls out of it are
-// looked at.
+// The compiler knows which of the program's own instructions may throw: the test follows
+// calls out of it.
 bool is_own(uintptr_t at)
 {
     return at >= reinterpret_cast<uintptr_t>(&__executable_start) &&

@@ -5,7 +5,7 @@
 
 enum { ROUNDS = 2 };
 
-/* What has come back to rank 0 in the end. */
+/* The number that comes back to rank 0 in the end. */
 static long pass_around(int rank, int ranks)
 {
     long value = 0;

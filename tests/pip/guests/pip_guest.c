@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 #include "../shared.h"
 
 __attribute__((visibility("default"))) int number_of_the_task = 4711;
@@ -36,38 +36,38 @@ __attribute__((used)) static int begin(void *argument)
     return 40 + pipid;
 }
 
-static int play_exit(int argc, char **argv)
+SCENE(exit)
 {
     pip_exit(argc > 1 ? atoi(argv[1]) : 0);
 }
 
-static int play_quick_exit(int argc, char **argv)
+SCENE(quick_exit)
 {
     _exit(argc > 1 ? atoi(argv[1]) : 0);
 }
 
-static int play_return(int argc, char **argv)
+SCENE(returns)
 {
     return argc > 1 ? atoi(argv[1]) : 0;
 }
 
-static int play_fin_exit(int argc, char **argv)
+SCENE(fin_exit)
 {
     return pip_fin() == 0 ? play_exit(argc, argv) : 100;
 }
 
-static int play_fin_return(int argc, char **argv)
+SCENE(fin_return)
 {
-    return pip_fin() == 0 ? play_return(argc, argv) : 100;
+    return pip_fin() == 0 ? play_returns(argc, argv) : 100;
 }
 
-static int play_fin_quick_exit(int argc, char **argv)
+SCENE(fin_quick_exit)
 {
     return pip_fin() == 0 ? play_quick_exit(argc, argv) : 100;
 }
 
 /* That everything is there without pip_init, and what it says. */
-static int play_questions(int argc, char **argv)
+SCENE(questions)
 {
     int pipid = -1, ntasks = 0, mode = 0, flag = 9;
     pip_id_t id = 0;
@@ -88,12 +88,11 @@ static int play_questions(int argc, char **argv)
     return argc - 2;
 }
 
-/* What only the root may do. */
-static int play_refusals(int argc, char **argv)
+/* Functions for the root alone. */
+SCENE(refusals)
 {
     int pipid = PIP_PIPID_ANY, status;
     pip_spawn_program_t program;
-    (void)argc;
     pip_spawn_from_main(&program, argv[0], argv, NULL, NULL);
     if (pip_spawn(argv[0], argv, NULL, PIP_CPUCORE_ASIS, &pipid, NULL, NULL, NULL) != EPERM ||
         pip_task_spawn(&program, PIP_CPUCORE_ASIS, 0, &pipid, NULL) != EPERM)
@@ -130,9 +129,8 @@ static int all_refused(void)
            !pip_isa_root();
 }
 
-static int play_fin(int argc, char **argv)
+SCENE(fin)
 {
-    (void)argc, (void)argv;
     int pipid = -1;
     if (pip_fin() != 0)
         return 1;
@@ -141,9 +139,8 @@ static int play_fin(int argc, char **argv)
     return pip_init(&pipid, NULL, NULL, 0) == 0 && pipid == 0 && pip_is_initialized() ? 0 : 3;
 }
 
-static int play_fork(int argc, char **argv)
+SCENE(fork)
 {
-    (void)argc, (void)argv;
     int status;
     pid_t child = fork();
     if (child == 0)
@@ -153,24 +150,22 @@ static int play_fork(int argc, char **argv)
     return pip_is_initialized() ? 0 : 2;
 }
 
-static int play_set_number(int argc, char **argv)
+SCENE(set_number)
 {
-    (void)argc;
     number_of_the_task = atoi(argv[1]);
     return 0;
 }
 
 /* look-up PIPID SYMBOL VALUE */
-static int play_look_up(int argc, char **argv)
+SCENE(look_up)
 {
     void *number;
-    (void)argc;
     int error = pip_get_addr(atoi(argv[1]), argv[2], &number);
     return error ? error : *(int *)number != atoi(argv[3]);
 }
 
 /* Exports its number under a name, then does what the third word says. */
-static int play_export(int argc, char **argv)
+SCENE(export)
 {
     void *go;
     int error = pip_named_export(&number_of_the_task, "%s", argv[1]);
@@ -183,17 +178,16 @@ static int play_export(int argc, char **argv)
     return 0;
 }
 
-static int play_import(int argc, char **argv)
+SCENE(import)
 {
     void *address = NULL;
     int error = pip_named_import(atoi(argv[1]), &address, "%s", argv[2]);
     return error ? error : argc > 3 && *(int *)address != atoi(argv[3]) ? 120 : 0;
 }
 
-/* What an export and an import of names tells. */
-static int play_names(int argc, char **argv)
+/* Results of an export and of an import of names. */
+SCENE(names)
 {
-    (void)argc, (void)argv;
     char name[200];
     void *address = NULL;
     int number = 1;
@@ -229,11 +223,10 @@ static int play_names(int argc, char **argv)
     return 0;
 }
 
-static int play_export_many(int argc, char **argv)
+SCENE(export_many)
 {
     static int values[10000];
     int *found;
-    (void)argc, (void)argv;
     for (int i = 0; i < 10000; i++) {
         values[i] = i;
         if (pip_named_export(&values[i], "value %d", i) != 0)
@@ -246,31 +239,28 @@ static int play_export_many(int argc, char **argv)
 }
 
 /* Fills the space with names. */
-static int play_export_all(int argc, char **argv)
+SCENE(export_all)
 {
     static char byte;
     int error = 0;
-    (void)argc, (void)argv;
     for (int i = 0; !error && i < 20000; i++)
         error = pip_named_export(&byte, "%d", i);
     return error;
 }
 
-static int play_aux(int argc, char **argv)
+SCENE(aux)
 {
     void *aux = NULL;
-    (void)argc, (void)argv;
     if (pip_get_aux(&aux) || pip_get_aux(NULL) || *(int *)aux != 77)
         return 1;
     return pip_set_aux(&number_of_the_task) || pip_get_aux(&aux) || aux != &number_of_the_task;
 }
 
 /* One address without a name: the root reads it, and the task reads the root's. */
-static int play_plain_export(int argc, char **argv)
+SCENE(plain_export)
 {
     struct shared *shared = shared_memory();
     void *address = NULL;
-    (void)argc, (void)argv;
     if (pip_export(NULL) != EINVAL || pip_export(&number_of_the_task) ||
         pip_export(&number_of_the_task) != EBUSY)
         return 1;
@@ -280,11 +270,10 @@ static int play_plain_export(int argc, char **argv)
     return pip_named_import(PIP_PIPID_ROOT, &address, "go");
 }
 
-static int play_barrier(int argc, char **argv)
+SCENE(barrier)
 {
     struct shared *shared = shared_memory();
     int rounds = atoi(argv[1]);
-    (void)argc;
     for (int i = 0; i < rounds; i++) {
         __atomic_add_fetch(&shared->counter, 1, __ATOMIC_RELAXED);
         if (pip_barrier_wait(&shared->barrier))
@@ -297,11 +286,10 @@ static int play_barrier(int argc, char **argv)
     return 0;
 }
 
-static int play_mutex(int argc, char **argv)
+SCENE(mutex)
 {
     struct shared *shared = shared_memory();
     int rounds = atoi(argv[1]);
-    (void)argc;
     for (int i = 0; i < rounds; i++) {
         if (pip_mutex_lock(&shared->mutex))
             return 1;
@@ -315,10 +303,9 @@ static int play_mutex(int argc, char **argv)
     return 0;
 }
 
-static int play_die_with_mutex(int argc, char **argv)
+SCENE(die_with_mutex)
 {
     struct shared *shared = shared_memory();
-    (void)argc, (void)argv;
     if (pip_mutex_lock(&shared->mutex))
         return 1;
     shared->go = 1;
@@ -328,11 +315,10 @@ static int play_die_with_mutex(int argc, char **argv)
 }
 
 /* Waits for SIGUSR1, says so, and waits for SIGUSR2. */
-static int play_signals(int argc, char **argv)
+SCENE(signals)
 {
     struct shared *shared = shared_memory();
     sigset_t set, old;
-    (void)argc, (void)argv;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigaddset(&set, SIGUSR2);
@@ -347,40 +333,35 @@ static int play_signals(int argc, char **argv)
 }
 
 /* All signals are blocked from the start. */
-static int play_thread_signals(int argc, char **argv)
+SCENE(thread_signals)
 {
     struct shared *shared = shared_memory();
-    (void)argc, (void)argv;
     shared->go = 1;
     return pip_signal_wait(SIGUSR1);
 }
 
-static int play_kill_self(int argc, char **argv)
+SCENE(kill_self)
 {
-    (void)argc;
     return pip_kill(PIP_PIPID_MYSELF, atoi(argv[1]));
 }
 
-static int play_abort(int argc, char **argv)
+SCENE(abort)
 {
-    (void)argc, (void)argv;
     pip_abort();
 }
 
-static int play_pause(int argc, char **argv)
+SCENE(pause)
 {
-    (void)argc, (void)argv;
     while (pause() != 0) /* it never gives 0 */
         ;
     return 1;
 }
 
 /* A block for the root to free, and one of the root's to free here. */
-static int play_free(int argc, char **argv)
+SCENE(free)
 {
     struct shared *shared = shared_memory();
     void *address;
-    (void)argc, (void)argv;
     pip_free(shared->pointer);
     char *block = pip_malloc(1000);
     memset(block, 7, 1000);
@@ -391,18 +372,16 @@ static int play_free(int argc, char **argv)
     return error;
 }
 
-static int play_plain_init(int argc, char **argv)
+SCENE(plain_init)
 {
-    (void)argc, (void)argv;
     return pip_init(NULL, NULL, NULL, 0);
 }
 
 /* A task of the native interface is a PiP root with a task of its own. */
-static int play_nested_root(int argc, char **argv)
+SCENE(nested_root)
 {
     int pipid = 0, ntasks = 1, status = -1;
     char *words[] = {argv[-1], (char *)(uintptr_t) "exit", (char *)(uintptr_t) "6", NULL};
-    (void)argc;
     if (pip_init(&pipid, &ntasks, NULL, 0) || pipid != PIP_PIPID_ROOT || !pip_isa_root())
         return 1;
     pipid = PIP_PIPID_ANY;
@@ -415,37 +394,5 @@ static int play_nested_root(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"plain-init", play_plain_init},
-        {"nested-root", play_nested_root},
-        {"exit", play_exit},
-        {"quick-exit", play_quick_exit},
-        {"return", play_return},
-        {"fin-exit", play_fin_exit},
-        {"fin-return", play_fin_return},
-        {"fin-quick-exit", play_fin_quick_exit},
-        {"questions", play_questions},
-        {"refusals", play_refusals},
-        {"fin", play_fin},
-        {"fork", play_fork},
-        {"export", play_export},
-        {"import", play_import},
-        {"names", play_names},
-        {"export-many", play_export_many},
-        {"export-all", play_export_all},
-        {"aux", play_aux},
-        {"plain-export", play_plain_export},
-        {"barrier", play_barrier},
-        {"mutex", play_mutex},
-        {"die-with-mutex", play_die_with_mutex},
-        {"signals", play_signals},
-        {"thread-signals", play_thread_signals},
-        {"kill-self", play_kill_self},
-        {"abort", play_abort},
-        {"pause", play_pause},
-        {"free", play_free},
-        {"set-number", play_set_number},
-        {"look-up", play_look_up},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

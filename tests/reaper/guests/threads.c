@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 static int counter;
 static __thread int local;
@@ -31,7 +31,7 @@ static void at_end(void)
     report->handlers++;
 }
 
-static int play_return(int argc, char **argv)
+SCENE(returns)
 {
     find_report(argc, argv);
     atexit(at_end);
@@ -42,27 +42,27 @@ static int play_return(int argc, char **argv)
     return 5;
 }
 
-static int play_exit(int argc, char **argv)
+SCENE(exit)
 {
     find_report(argc, argv);
     atexit(at_end);
     exit(6);
 }
 
-static int play_short_exit(int argc, char **argv)
+SCENE(_exit)
 {
     find_report(argc, argv);
     atexit(at_end);
     _exit(7);
 }
 
-static int play_quick_exit(int argc, char **argv)
+SCENE(quick_exit)
 {
     find_report(argc, argv);
     quick_exit(8);
 }
 
-static int play_pthread_exit(int argc, char **argv)
+SCENE(pthread_exit)
 {
     find_report(argc, argv);
     atexit(at_end);
@@ -78,7 +78,7 @@ static void *live_on(void *argument)
 }
 
 /* Returns while other threads of its own still run. */
-static int play_workers(int argc, char **argv)
+SCENE(workers)
 {
     pthread_t thread;
     find_report(argc, argv);
@@ -97,7 +97,7 @@ static void *end_all(void *argument)
 }
 
 /* A second thread calls exit while the first one works. */
-static int play_exit_elsewhere(int argc, char **argv)
+SCENE(exit_elsewhere)
 {
     pthread_t thread;
     find_report(argc, argv);
@@ -115,7 +115,7 @@ static void *linger(void *argument)
     return argument;
 }
 
-static int play_pthread_exit_first(int argc, char **argv)
+SCENE(pthread_exit_first)
 {
     pthread_t thread;
     find_report(argc, argv);
@@ -124,14 +124,14 @@ static int play_pthread_exit_first(int argc, char **argv)
     pthread_exit(NULL);
 }
 
-static int play_raw_exit(int argc, char **argv)
+SCENE(raw_exit)
 {
     find_report(argc, argv);
     syscall(SYS_exit, 3);
     return 1;
 }
 
-static int play_execute(int argc, char **argv)
+SCENE(execute)
 {
     find_report(argc, argv);
     execl("/bin/true", "true", NULL);
@@ -139,7 +139,7 @@ static int play_execute(int argc, char **argv)
     return 11;
 }
 
-static int play_children(int argc, char **argv)
+SCENE(children)
 {
     extern char **environ;
     char *words[] = {"sh", "-c", "exit 3", NULL};
@@ -155,7 +155,7 @@ static int play_children(int argc, char **argv)
     return waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 4 ? 12 : 2;
 }
 
-static int play_mask(int argc, char **argv)
+SCENE(mask)
 {
     sigset_t set;
     find_report(argc, argv);
@@ -164,7 +164,7 @@ static int play_mask(int argc, char **argv)
     return 0;
 }
 
-static int play_wait(int argc, char **argv)
+SCENE(wait)
 {
     find_report(argc, argv);
     while (!report->go)
@@ -172,14 +172,14 @@ static int play_wait(int argc, char **argv)
     return 0;
 }
 
-static int play_crash(int argc, char **argv)
+SCENE(crash)
 {
     find_report(argc, argv);
     raise(SIGSEGV);
     return 0;
 }
 
-static int play_setuid(int argc, char **argv)
+SCENE(setuid)
 {
     pthread_t thread;
     find_report(argc, argv);
@@ -194,25 +194,7 @@ static int play_setuid(int argc, char **argv)
     return report->beats > beats ? 13 : 3;
 }
 
-static const struct scene scenes[] = {
-    {"return", play_return},
-    {"exit", play_exit},
-    {"_exit", play_short_exit},
-    {"quick_exit", play_quick_exit},
-    {"pthread_exit", play_pthread_exit},
-    {"workers", play_workers},
-    {"exit elsewhere", play_exit_elsewhere},
-    {"pthread_exit first", play_pthread_exit_first},
-    {"raw exit", play_raw_exit},
-    {"execute", play_execute},
-    {"children", play_children},
-    {"mask", play_mask},
-    {"wait", play_wait},
-    {"crash", play_crash},
-    {"setuid", play_setuid},
-};
-
 int main(int argc, char **argv)
 {
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -20,15 +20,15 @@ static void *first(void *block)
 int main(void)
 {
     pthread_t threads[THREADS];
-    void *said;
+    void *output;
     int failed = 0;
     pthread_barrier_init(&start, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, first, malloc(16)) != 0)
             return 2;
     for (int i = 0; i < THREADS; i++) {
-        pthread_join(threads[i], &said);
-        failed += said != NULL;
+        pthread_join(threads[i], &output);
+        failed += output != NULL;
     }
     printf("%d failed\n", failed);
     return failed != 0;

@@ -46,8 +46,8 @@ static char *filled(size_t size)
     return memory;
 }
 
-/* What an interpreter's c = (a + b) * a - b makes of arrays: each operation has a result of its
- * own, and operands are freed when nothing needs them any more. */
+/* The arrays of an interpreter's c = (a + b) * a - b: each operation has a result of its own, and
+ * operands are freed after their last use. */
 static void *arrays(void)
 {
     char *value = filled(ARRAY);

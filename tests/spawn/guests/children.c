@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 extern char **environ;
 
@@ -43,9 +43,8 @@ static void *allocate(void *argument)
     return argument;
 }
 
-static int play_fork(int argc, char **argv)
+SCENE(fork)
 {
-    (void)argc, (void)argv;
     static int number = 1;
     char *heap = strcpy(malloc(100000), "parent");
     pid_t child = fork();
@@ -66,9 +65,8 @@ static int play_fork(int argc, char **argv)
     return result || !allocate(heap);
 }
 
-static int play_fork_grandchild(int argc, char **argv)
+SCENE(fork_grandchild)
 {
-    (void)argc, (void)argv;
     pid_t child = fork();
     if (child == 0) {
         pid_t grandchild = fork();
@@ -81,18 +79,16 @@ static int play_fork_grandchild(int argc, char **argv)
     return wait_and_say(child);
 }
 
-static int play_fork_crash(int argc, char **argv)
+SCENE(fork_crash)
 {
-    (void)argc, (void)argv;
     pid_t child = fork();
     if (child == 0)
         raise(SIGSEGV);
     return wait_and_say(child);
 }
 
-static int play_vfork(int argc, char **argv)
+SCENE(vfork)
 {
-    (void)argc, (void)argv;
     for (volatile int i = 0; i < 20; i++) {
         pid_t child = vfork();
         if (child == 0) {
@@ -111,9 +107,8 @@ static int play_vfork(int argc, char **argv)
     return wait_and_say(child);
 }
 
-static int play_posix_spawn(int argc, char **argv)
+SCENE(posix_spawn)
 {
-    (void)argc, (void)argv;
     pid_t child;
     char *words[] = {"sh", "-c", "exit 22", NULL};
     for (int i = 0; i < 20; i++) {
@@ -125,15 +120,13 @@ static int play_posix_spawn(int argc, char **argv)
     return 0;
 }
 
-static int play_system(int argc, char **argv)
+SCENE(system)
 {
-    (void)argc, (void)argv;
     return say_status(system("exit 23"));
 }
 
-static int play_popen(int argc, char **argv)
+SCENE(popen)
 {
-    (void)argc, (void)argv;
     char line[64] = "";
     FILE *pipe = popen("echo from the pipe; exit 24", "r");
     if (!pipe || !fgets(line, sizeof(line), pipe))
@@ -158,9 +151,8 @@ static void *exec_nothing(void *argument)
 
 /* exec-twice PROGRAM: a thread executes a program that there is not, and another one a bit later.
  */
-static int play_exec_twice(int argc, char **argv)
+SCENE(exec_twice)
 {
-    (void)argc;
     pthread_t thread;
     printf("execve\n");
     fflush(stdout);
@@ -170,9 +162,8 @@ static int play_exec_twice(int argc, char **argv)
     return 1;
 }
 
-static int play_exec_from_thread(int argc, char **argv)
+SCENE(exec_from_thread)
 {
-    (void)argc, (void)argv;
     pthread_t thread;
     pthread_create(&thread, NULL, exec_now, NULL);
     pthread_join(thread, NULL);
@@ -194,9 +185,8 @@ static void *set_handlers(void *argument)
     return argument;
 }
 
-static int play_fork_beside_threads(int argc, char **argv)
+SCENE(fork_beside_threads)
 {
-    (void)argc, (void)argv;
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, set_handlers, NULL);
@@ -237,9 +227,8 @@ static void *die_with_lock(void *argument)
     return argument;
 }
 
-static int play_robust(int argc, char **argv)
+SCENE(robust)
 {
-    (void)argc, (void)argv;
     pthread_t thread;
     pthread_mutexattr_t attr;
     pthread_mutexattr_init(&attr);
@@ -261,9 +250,8 @@ static int play_robust(int argc, char **argv)
 }
 
 /* A robust mutex between processes, whose owner's main thread dies with it. */
-static int play_robust_shared(int argc, char **argv)
+SCENE(robust_shared)
 {
-    (void)argc, (void)argv;
     pthread_mutex_t *shared =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_mutexattr_t attr;
@@ -308,9 +296,8 @@ static void use_records(void)
 }
 
 /* The children are killed at any instruction. The alarm ends a parent that hangs. */
-static int play_vfork_killed(int argc, char **argv)
+SCENE(vfork_killed)
 {
-    (void)argc, (void)argv;
     pthread_t killer;
     alarm(30);
     pthread_create(&killer, NULL, kill_children, NULL);
@@ -331,9 +318,8 @@ static int play_vfork_killed(int argc, char **argv)
 }
 
 /* Its vfork child kills it, and executes another program when there is a line to read. */
-static int play_vfork_outlives(int argc, char **argv)
+SCENE(vfork_outlives)
 {
-    (void)argc, (void)argv;
     pid_t parent = getpid();
     if (vfork() == 0) {
         char byte;
@@ -383,9 +369,8 @@ static void *interrupt_the_other(void *argument)
     return NULL;
 }
 
-static int play_real_time(int argc, char **argv)
+SCENE(real_time)
 {
-    (void)argc, (void)argv;
     pthread_t low, high;
     void *low_failed, *high_failed;
     cpu = sched_getcpu();
@@ -403,22 +388,5 @@ static int play_real_time(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"fork", play_fork},
-        {"fork-grandchild", play_fork_grandchild},
-        {"fork-crash", play_fork_crash},
-        {"fork-beside-threads", play_fork_beside_threads},
-        {"vfork", play_vfork},
-        {"posix-spawn", play_posix_spawn},
-        {"system", play_system},
-        {"popen", play_popen},
-        {"exec-from-thread", play_exec_from_thread},
-        {"exec-twice", play_exec_twice},
-        {"vfork-killed", play_vfork_killed},
-        {"vfork-outlives", play_vfork_outlives},
-        {"real-time", play_real_time},
-        {"robust", play_robust},
-        {"robust-shared", play_robust_shared},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

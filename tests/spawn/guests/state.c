@@ -12,23 +12,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "programs/choose.h"
+#include "programs/scene.h"
 
 extern char **environ;
 
-static int play_exit(int argc, char **argv)
+SCENE(exit)
 {
     return argc > 1 ? atoi(argv[1]) : 0;
 }
 
-static int play_die(int argc, char **argv)
+SCENE(die)
 {
     signal(atoi(argv[argc - 1]), SIG_DFL);
     raise(atoi(argv[argc - 1]));
     return 121;
 }
 
-static int play_sleep(int argc, char **argv)
+SCENE(sleep)
 {
     printf("sleeping\n");
     usleep((useconds_t)atoi(argv[argc - 1]) * 1000);
@@ -36,9 +36,8 @@ static int play_sleep(int argc, char **argv)
 }
 
 /* Ends when its standard input does. */
-static int play_cat(int argc, char **argv)
+SCENE(cat)
 {
-    (void)argc, (void)argv;
     char bytes[4096];
     printf("reading\n");
     for (ssize_t size; (size = read(0, bytes, sizeof(bytes))) > 0;)
@@ -47,16 +46,15 @@ static int play_cat(int argc, char **argv)
     return 0;
 }
 
-static int play_args(int argc, char **argv)
+SCENE(args)
 {
     for (int i = 1; i < argc; i++)
         printf("%s\n", argv[i]);
     return 0;
 }
 
-static int play_fds(int argc, char **argv)
+SCENE(fds)
 {
-    (void)argc, (void)argv;
     DIR *directory = opendir("/proc/self/fd");
     if (!directory)
         return 1;
@@ -71,24 +69,21 @@ static int play_fds(int argc, char **argv)
     return 0;
 }
 
-static int play_directory(int argc, char **argv)
+SCENE(directory)
 {
-    (void)argc, (void)argv;
     char path[PATH_MAX];
     printf("%s\n", getcwd(path, sizeof(path)));
     return 0;
 }
 
-static int play_umask(int argc, char **argv)
+SCENE(umask)
 {
-    (void)argc, (void)argv;
     printf("%03o\n", (unsigned)umask(0));
     return 0;
 }
 
-static int play_limits(int argc, char **argv)
+SCENE(limits)
 {
-    (void)argc, (void)argv;
     for (int i = 0; i < (int)RLIM_NLIMITS; i++) {
         struct rlimit limit;
         if (getrlimit(i, &limit) == 0)
@@ -98,9 +93,8 @@ static int play_limits(int argc, char **argv)
     return 0;
 }
 
-static int play_cpus(int argc, char **argv)
+SCENE(cpus)
 {
-    (void)argc, (void)argv;
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
         return 1;
@@ -111,33 +105,29 @@ static int play_cpus(int argc, char **argv)
     return 0;
 }
 
-static int play_environment(int argc, char **argv)
+SCENE(environment)
 {
-    (void)argc, (void)argv;
     for (char **entry = environ; *entry; entry++)
         printf("%s\n", *entry);
     return 0;
 }
 
-static int play_nice(int argc, char **argv)
+SCENE(nice)
 {
-    (void)argc, (void)argv;
     printf("%d\n", getpriority(PRIO_PROCESS, 0));
     return 0;
 }
 
-static int play_name(int argc, char **argv)
+SCENE(name)
 {
-    (void)argc, (void)argv;
     char name[17] = "";
     prctl(PR_GET_NAME, name);
     printf("%s\n", name);
     return 0;
 }
 
-static int play_signals(int argc, char **argv)
+SCENE(signals)
 {
-    (void)argc, (void)argv;
     sigset_t mask;
     sigprocmask(SIG_SETMASK, NULL, &mask);
     for (int signal = 1; signal < 32; signal++) {
@@ -156,7 +146,7 @@ static int play_signals(int argc, char **argv)
 }
 
 /* Touches `argv[1]` KiB of the main stack in small steps. */
-static int play_stack(int argc, char **argv)
+SCENE(stack)
 {
     long left = argc > 1 ? atol(argv[1]) : 0;
     char page[1024];
@@ -171,32 +161,13 @@ static int play_stack(int argc, char **argv)
     return 0;
 }
 
-static int play_group(int argc, char **argv)
+SCENE(group)
 {
-    (void)argc, (void)argv;
     printf("%s\n", getpgrp() == getpid() ? "own" : "shared");
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct scene scenes[] = {
-        {"exit", play_exit},
-        {"die", play_die},
-        {"sleep", play_sleep},
-        {"cat", play_cat},
-        {"args", play_args},
-        {"fds", play_fds},
-        {"directory", play_directory},
-        {"umask", play_umask},
-        {"limits", play_limits},
-        {"cpus", play_cpus},
-        {"environment", play_environment},
-        {"nice", play_nice},
-        {"name", play_name},
-        {"signals", play_signals},
-        {"stack", play_stack},
-        {"group", play_group},
-    };
-    return CHOOSE(scenes, argc, argv);
+    return play_scene(argc, argv);
 }

@@ -31,7 +31,7 @@ int descriptor_of(int number)
     return descriptors[number % DESCRIPTORS];
 }
 
-/* What an entry had before is closed. */
+/* Closes the descriptor that the entry had. */
 void keep_descriptor(int number, int fd)
 {
     int *entry = &descriptors[number % DESCRIPTORS];
@@ -55,7 +55,7 @@ static const char *file_name(int number)
 /* ---- What makes them ---- */
 
 /* entry file flags mode */
-static void op_open(const int *a)
+OPERATION(open)
 {
     static const int all[] = {O_RDWR | O_CREAT,
                               O_RDONLY,
@@ -70,7 +70,7 @@ static void op_open(const int *a)
                             : openat(AT_FDCWD, file_name(a[1]), flags, 0666));
 }
 
-static void op_open_bad(const int *a)
+OPERATION(open_bad)
 {
     switch (a[0] % 4) {
     case 0:
@@ -87,7 +87,7 @@ static void op_open_bad(const int *a)
     }
 }
 
-static void op_pipe(const int *a)
+OPERATION(pipe)
 {
     int ends[2] = {-1, -1};
     say_result(a[2] % 8 == 7 ? pipe2(bad_pointer(), O_NONBLOCK)
@@ -99,7 +99,7 @@ static void op_pipe(const int *a)
     }
 }
 
-static void op_socketpair(const int *a)
+OPERATION(socketpair)
 {
     int ends[2] = {-1, -1}, type = a[2] % 2 ? SOCK_STREAM : SOCK_SEQPACKET;
     say_result(socketpair(AF_UNIX, type | SOCK_NONBLOCK, a[2] % 8 == 7 ? 99 : 0, ends));
@@ -110,7 +110,7 @@ static void op_socketpair(const int *a)
     }
 }
 
-static void op_memfd(const int *a)
+OPERATION(memfd)
 {
     int fd =
         memfd_create("m", (a[1] % 2 ? MFD_CLOEXEC : 0) | (a[1] / 2 % 2 ? MFD_ALLOW_SEALING : 0));
@@ -119,18 +119,18 @@ static void op_memfd(const int *a)
         say_result(ftruncate(fd, (off_t)(a[2] % 8) * PAGE));
 }
 
-static void op_eventfd(const int *a)
+OPERATION(eventfd)
 {
     made(a[0], eventfd((unsigned)a[1] % 5, EFD_NONBLOCK | (a[2] % 2 ? EFD_SEMAPHORE : 0) |
                                                (a[2] / 2 % 2 ? EFD_CLOEXEC : 0)));
 }
 
-static void op_epoll(const int *a)
+OPERATION(epoll)
 {
     made(a[0], epoll_create1(a[1] % 2 ? EPOLL_CLOEXEC : 0));
 }
 
-static void op_inotify(const int *a)
+OPERATION(inotify)
 {
     int fd = inotify_init1(IN_NONBLOCK | (a[1] % 2 ? IN_CLOEXEC : 0));
     made(a[0], fd);
@@ -139,7 +139,7 @@ static void op_inotify(const int *a)
 }
 
 /* A timer that has expired is read: once. */
-static void op_timerfd(const int *a)
+OPERATION(timerfd)
 {
     uint64_t times = 0;
     struct itimerspec soon = {.it_value = {.tv_nsec = 500000}};
@@ -160,13 +160,13 @@ static void op_timerfd(const int *a)
 
 /* ---- What copies and closes them ---- */
 
-static void op_close(const int *a)
+OPERATION(close)
 {
     say_result(close(descriptor_of(a[0])));
     descriptors[a[0] % DESCRIPTORS] = -1;
 }
 
-static void op_dup(const int *a)
+OPERATION(dup)
 {
     int from = descriptor_of(a[0]);
     switch (a[2] % 4) {
@@ -185,7 +185,7 @@ static void op_dup(const int *a)
 }
 
 /* first last flags: of those above the standard ones and below the scratch file */
-static void op_close_range(const int *a)
+OPERATION(close_range)
 {
     unsigned first = LOWEST + (unsigned)a[0] % 24, last = first + (unsigned)a[1] % 16;
     /* Not CLOSE_RANGE_UNSHARE: a thread that was joined and has not ended yet would keep the old
@@ -194,7 +194,7 @@ static void op_close_range(const int *a)
     say_result(syscall(SYS_close_range, first, a[2] % 16 == 15 ? first - 1 : last, flags));
 }
 
-static void op_fcntl(const int *a)
+OPERATION(fcntl)
 {
     static const int seals[] = {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE, F_SEAL_SEAL,
                                 F_SEAL_FUTURE_WRITE};
@@ -239,12 +239,12 @@ static void op_fcntl(const int *a)
 
 /* ---- Data ---- */
 
-static void op_read(const int *a)
+OPERATION(read)
 {
     size_t size = (size_t)a[1] % BUFFER;
     struct stat file = {.st_mode = 0};
     fstat(descriptor_of(a[0]), &file);
-    /* What other descriptors than files, pipes and eventfds deliver holds numbers of processes and
+    /* Data of other descriptors than files, pipes and eventfds hold numbers of processes and
      * cookies. */
     int is_stable = (file.st_mode & S_IFMT) != 0, is_place = a[2] % 4 == 3 && is_stable;
     long result = read(descriptor_of(a[0]), is_place ? (void *)place_of(a[3]) : buffer, size);
@@ -253,18 +253,18 @@ static void op_read(const int *a)
         say(" sum %08x", checksum(0, buffer, (size_t)result));
 }
 
-static void op_write(const int *a)
+OPERATION(write)
 {
     size_t size = (size_t)a[1] % BUFFER;
     memset(buffer, a[2], size);
-    /* Of an eventfd the number counts: not so large that the next read would be another one's */
+    /* The number of an eventfd: so small that the next read does not differ */
     memset(buffer, 0, size < 8 ? size : 8);
     buffer[0] = (unsigned char)a[2];
     say_result(a[3] % 4 == 3 ? write(descriptor_of(a[0]), place_of(a[4]), size)
                              : write(descriptor_of(a[0]), buffer, size));
 }
 
-static void op_pread(const int *a)
+OPERATION(pread)
 {
     size_t size = (size_t)a[1] % BUFFER;
     if (a[3] % 2) /* not what was read before, which may be of this run alone */
@@ -274,18 +274,18 @@ static void op_pread(const int *a)
     say_result(result);
 }
 
-static void op_seek(const int *a)
+OPERATION(seek)
 {
     static const int all[] = {SEEK_SET, SEEK_CUR, SEEK_END, SEEK_DATA, SEEK_HOLE, 77};
     say_result(lseek(descriptor_of(a[0]), a[1] % 3 ? a[1] % 5000 : -(a[1] % 100), all[a[2] % 6]));
 }
 
-static void op_truncate(const int *a)
+OPERATION(truncate)
 {
     say_result(ftruncate(descriptor_of(a[0]), (off_t)(a[1] % 9) * PAGE - (a[2] % 8 == 7)));
 }
 
-static void op_fallocate(const int *a)
+OPERATION(fallocate)
 {
     static const int all[] = {0, FALLOC_FL_KEEP_SIZE, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
                               0x40};
@@ -293,7 +293,7 @@ static void op_fallocate(const int *a)
                          (off_t)(a[3] % 5) * PAGE));
 }
 
-static void op_sendfile(const int *a)
+OPERATION(sendfile)
 {
     off_t offset = 0;
     size_t size = (size_t)a[2] % BUFFER;
@@ -310,13 +310,13 @@ static void op_sendfile(const int *a)
     }
 }
 
-static void op_vmsplice(const int *a)
+OPERATION(vmsplice)
 {
     struct iovec vector = {place_of(a[1]), (size_t)(a[2] % 3) * PAGE + 5};
     say_result(vmsplice(descriptor_of(a[0]), &vector, 1, SPLICE_F_NONBLOCK));
 }
 
-static void op_fstat(const int *a)
+OPERATION(fstat)
 {
     struct stat file;
     long result = fstat(descriptor_of(a[0]), &file);
@@ -326,7 +326,7 @@ static void op_fstat(const int *a)
             S_ISDIR(file.st_mode) ? 0l : (long)file.st_size);
 }
 
-static void op_ioctl(const int *a)
+OPERATION(ioctl)
 {
     static const unsigned long all[] = {FIONREAD, FIOCLEX, FIONCLEX, 0x5401 /* TCGETS */, 0x9999};
     int value = -1;
@@ -337,14 +337,14 @@ static void op_ioctl(const int *a)
     say(" %d", value);
 }
 
-static void op_flock(const int *a)
+OPERATION(flock)
 {
     static const int all[] = {LOCK_SH, LOCK_EX, LOCK_UN, 0};
     say_result(flock(descriptor_of(a[0]), all[a[1] % 4] | LOCK_NB));
 }
 
 /* A descriptor travels over a socket to the other end */
-static void op_send_descriptor(const int *a)
+OPERATION(send_descriptor)
 {
     union {
         struct cmsghdr header;
@@ -377,7 +377,7 @@ static void op_send_descriptor(const int *a)
 
 /* ---- What waits for them ---- */
 
-static void op_poll(const int *a)
+OPERATION(poll)
 {
     struct pollfd polled[4];
     for (int i = 0; i < 4; i++)
@@ -387,7 +387,7 @@ static void op_poll(const int *a)
         say(" %x", (unsigned)polled[i].revents);
 }
 
-static void op_epoll_ctl(const int *a)
+OPERATION(epoll_ctl)
 {
     static const int all[] = {EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL, 9};
     struct epoll_event event = {.events = EPOLLIN | (a[3] % 2 ? EPOLLET : 0) |
@@ -396,7 +396,7 @@ static void op_epoll_ctl(const int *a)
     say_result(epoll_ctl(descriptor_of(a[0]), all[a[2] % 4], descriptor_of(a[1]), &event));
 }
 
-static void op_epoll_wait(const int *a)
+OPERATION(epoll_wait)
 {
     struct epoll_event events[8];
     uint32_t sum = 0;
@@ -408,61 +408,31 @@ static void op_epoll_wait(const int *a)
     say(" sum %x", sum);
 }
 
-const struct operation_name descriptor_operations[] = {{"open", op_open},
-                                                       {"open_bad", op_open_bad},
-                                                       {"pipe", op_pipe},
-                                                       {"socketpair", op_socketpair},
-                                                       {"memfd", op_memfd},
-                                                       {"eventfd", op_eventfd},
-                                                       {"epoll", op_epoll},
-                                                       {"inotify", op_inotify},
-                                                       {"timerfd", op_timerfd},
-                                                       {"close", op_close},
-                                                       {"dup", op_dup},
-                                                       {"close_range", op_close_range},
-                                                       {"fcntl", op_fcntl},
-                                                       {"read", op_read},
-                                                       {"write", op_write},
-                                                       {"pread", op_pread},
-                                                       {"seek", op_seek},
-                                                       {"truncate", op_truncate},
-                                                       {"fallocate", op_fallocate},
-                                                       {"sendfile", op_sendfile},
-                                                       {"vmsplice", op_vmsplice},
-                                                       {"fstat", op_fstat},
-                                                       {"ioctl", op_ioctl},
-                                                       {"flock", op_flock},
-                                                       {"send_descriptor", op_send_descriptor},
-                                                       {"poll", op_poll},
-                                                       {"epoll_ctl", op_epoll_ctl},
-                                                       {"epoll_wait", op_epoll_wait},
-                                                       {NULL, NULL}};
-
 /* ---- Names ---- */
 
-static void op_mkdir(const int *a)
+OPERATION(mkdir)
 {
     say_result(a[1] % 2 ? rmdir(file_name(a[0])) : mkdir(file_name(a[0]), 0777));
 }
 
-static void op_unlink(const int *a)
+OPERATION(unlink)
 {
     say_result(unlink(file_name(a[0])));
 }
 
-static void op_rename(const int *a)
+OPERATION(rename)
 {
     say_result(rename(file_name(a[0]), file_name(a[1])));
 }
 
-static void op_symlink(const int *a)
+OPERATION(symlink)
 {
     say_result(a[2] % 2 ? link(file_name(a[0]), file_name(a[1]))
                         : symlink(file_name(a[0]), file_name(a[1])));
 }
 
 /* Up only from d0: what the program makes stays below the directory in which it was started. */
-static void op_chdir(const int *a)
+OPERATION(chdir)
 {
     char name[4096] = "";
     char *last = getcwd(name, sizeof(name)) ? strrchr(name, '/') : NULL;
@@ -474,17 +444,17 @@ static void op_chdir(const int *a)
         say_result(chdir(".."));
 }
 
-static void op_umask(const int *a)
+OPERATION(umask)
 {
     say(" %o", umask((mode_t)a[0] % 0100));
 }
 
-static void op_access(const int *a)
+OPERATION(access)
 {
     say_result(access(file_name(a[0]), a[1] % 8));
 }
 
-static void op_statfs(const int *a)
+OPERATION(stat)
 {
     struct stat file;
     long result = stat(file_name(a[0]), &file);
@@ -492,8 +462,3 @@ static void op_statfs(const int *a)
     if (result == 0)
         say(" mode %o", file.st_mode);
 }
-
-const struct operation_name file_operations[] = {
-    {"mkdir", op_mkdir},     {"unlink", op_unlink}, {"rename", op_rename},
-    {"symlink", op_symlink}, {"chdir", op_chdir},   {"umask", op_umask},
-    {"access", op_access},   {"stat", op_statfs},   {NULL, NULL}};

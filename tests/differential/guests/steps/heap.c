@@ -1,6 +1,6 @@
 /* tests/differential/guests/steps/heap.c: the program break above what the libc's malloc may need.
- * What lies above the break is left alone: a task keeps memory mapped there (docs/memory.md), a
- * process does not. */
+ * No operation touches memory above the break: a task keeps memory mapped there
+ * (docs/memory.md), a process does not. */
 #include "steps.h"
 
 #include <malloc.h>
@@ -66,7 +66,7 @@ static void before_break_moves(void)
 }
 
 /* The break at a number of bytes, in steps of a few hundred */
-static void op_brk(const int *a)
+OPERATION(brk)
 {
     size_t size = (size_t)a[0] * 479 % HEAP_MAX;
     before_break_moves();
@@ -75,7 +75,7 @@ static void op_brk(const int *a)
 }
 
 /* by so many bytes up or down */
-static void op_sbrk(const int *a)
+OPERATION(sbrk)
 {
     long change = a[1] % 2 ? (long)(a[0] % 12) * PAGE : a[0] % 5000;
     if (a[1] / 2 % 2)
@@ -88,47 +88,46 @@ static void op_sbrk(const int *a)
 }
 
 /* what cannot be: far too much */
-static void op_brk_bad(const int *a)
+OPERATION(brk_bad)
 {
     say_result(brk(a[0] % 2 ? heap_start + (1ul << 45) : (void *)(~0ul - PAGE)));
     say_break();
 }
 
-static void op_heap_store(const int *a)
+OPERATION(heap_store)
 {
     if (heap_size())
         touch(heap_start + (size_t)a[0] * 97 % heap_size(), 1, a[1] & 0x7f);
 }
 
-static void op_heap_fill(const int *a)
+OPERATION(heap_fill)
 {
     char *page = page_of(a[0]);
     if (page)
         fill(page, PAGE, a[1]);
 }
 
-static void op_heap_sum(const int *a)
+OPERATION(heap_sum)
 {
-    (void)a;
     for (size_t done = 0; done < heap_size(); done += 16 * PAGE)
         sum(heap_start + done, heap_size() - done < 16 * PAGE ? heap_size() - done : 16 * PAGE);
 }
 
-static void op_heap_mprotect(const int *a)
+OPERATION(heap_mprotect)
 {
     char *page = page_of(a[0]);
     if (page)
         say_result(mprotect(page, PAGE, protection_of(a[1])));
 }
 
-static void op_heap_munmap(const int *a)
+OPERATION(heap_munmap)
 {
     char *page = page_of(a[0]);
     if (page)
         say_result(munmap(page, PAGE));
 }
 
-static void op_heap_mmap(const int *a)
+OPERATION(heap_mmap)
 {
     char *page = page_of(a[0]);
     if (page)
@@ -136,14 +135,14 @@ static void op_heap_mmap(const int *a)
                          MAP_ANONYMOUS | MAP_FIXED | (a[2] % 2 ? MAP_SHARED : MAP_PRIVATE), -1, 0));
 }
 
-static void op_heap_mlock(const int *a)
+OPERATION(heap_mlock)
 {
     char *page = page_of(a[0]);
     if (page)
         say_result(a[1] % 2 ? munlock(page, PAGE) : mlock(page, PAGE));
 }
 
-static void op_heap_madvise(const int *a)
+OPERATION(heap_madvise)
 {
     static const int all[] = {MADV_DONTNEED, MADV_DONTFORK, MADV_WIPEONFORK, MADV_KEEPONFORK,
                               MADV_DOFORK};
@@ -153,7 +152,7 @@ static void op_heap_madvise(const int *a)
 }
 
 /* between the heap and an arena */
-static void op_heap_mremap(const int *a)
+OPERATION(heap_mremap)
 {
     char *page = page_of(a[0]);
     if (page)
@@ -163,7 +162,7 @@ static void op_heap_mremap(const int *a)
 }
 
 /* blocks of malloc, from the heap and from mmap */
-static void op_malloc(const int *a)
+OPERATION(malloc)
 {
     size_t size = (size_t)a[0] % 2 ? (size_t)a[1] % 2000 + 1 : ((size_t)a[1] % 64 + 33) * 4 * PAGE;
     unsigned char *block = malloc(size);
@@ -173,18 +172,3 @@ static void op_malloc(const int *a)
     say(" sum %08x", checksum(0, block, size));
     free(block);
 }
-
-const struct operation_name heap_operations[] = {{"brk", op_brk},
-                                                 {"sbrk", op_sbrk},
-                                                 {"brk_bad", op_brk_bad},
-                                                 {"heap_store", op_heap_store},
-                                                 {"heap_fill", op_heap_fill},
-                                                 {"heap_sum", op_heap_sum},
-                                                 {"heap_mprotect", op_heap_mprotect},
-                                                 {"heap_munmap", op_heap_munmap},
-                                                 {"heap_mmap", op_heap_mmap},
-                                                 {"heap_mlock", op_heap_mlock},
-                                                 {"heap_madvise", op_heap_madvise},
-                                                 {"heap_mremap", op_heap_mremap},
-                                                 {"malloc", op_malloc},
-                                                 {NULL, NULL}};

@@ -37,17 +37,17 @@ static void say_limit(const struct rlimit *limit)
     say(" %llx %llx", (unsigned long long)limit->rlim_cur, (unsigned long long)limit->rlim_max);
 }
 
-static void op_getrlimit(const int *a)
+OPERATION(getrlimit)
 {
     struct rlimit limit = {0, 0};
     say_result(getrlimit((unsigned)limits[a[0] % 11], a[1] % 8 == 7 ? bad_pointer() : &limit));
     say_limit(&limit);
 }
 
-/* limit value: of files at least 12 may be open, and a file may have a GiB. The signals that a
- * RLIMIT_SIGPENDING of 12 limits are those of all processes of the user: with others' signals
- * pending, pthread_cancel fails (EAGAIN), and whoever then joins the thread waits for ever. */
-static void op_setrlimit(const int *a)
+/* limit value: at least 12 files may be open, and a file may have a GiB. RLIMIT_SIGPENDING counts
+ * the signals of all processes of the user: with their signals pending, pthread_cancel fails
+ * (EAGAIN), and the thread that joins waits for ever. */
+OPERATION(setrlimit)
 {
     static const rlim_t values[] = {12, 64, 1024, RLIM_INFINITY, 8 << 20, 1 << 30};
     int which = limits[a[0] % 11];
@@ -65,7 +65,7 @@ static void op_setrlimit(const int *a)
     say_limit(&limit);
 }
 
-static void op_priority(const int *a)
+OPERATION(priority)
 {
     errno = 0;
     if (a[0] % 3 == 2)
@@ -74,7 +74,7 @@ static void op_priority(const int *a)
     say(" %d %d", getpriority(PRIO_PROCESS, 0), getpriority(99, 0));
 }
 
-static void op_sched(const int *a)
+OPERATION(sched)
 {
     cpu_set_t set;
     struct sched_param none = {0};
@@ -101,7 +101,7 @@ static void op_sched(const int *a)
     }
 }
 
-static void op_prctl(const int *a)
+OPERATION(prctl)
 {
     static const int asked[] = {
         PR_GET_KEEPCAPS, PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP,  PR_GET_TIMING, PR_GET_SECUREBITS,
@@ -134,7 +134,7 @@ static void op_prctl(const int *a)
     }
 }
 
-static void op_futex(const int *a)
+OPERATION(futex)
 {
     static uint32_t word = 5;
     struct timespec soon = {0, 100000}, bad = {0, -1};
@@ -160,21 +160,20 @@ static void op_futex(const int *a)
 }
 
 /* Whether the kernel knows the list that the libc has registered */
-static void op_robust_list(const int *a)
+OPERATION(robust_list)
 {
     void *head = NULL;
     size_t size = 0;
-    (void)a;
     say_result(syscall(SYS_get_robust_list, 0, &head, &size));
     say(" %s %zu", head ? "set" : "none", size);
 }
 
-static void op_unknown(const int *a)
+OPERATION(unknown)
 {
     say_result(syscall(a[0] % 2 ? -1 : 100000, 1, 2, 3));
 }
 
-static void op_uname(const int *a)
+OPERATION(uname)
 {
     struct utsname name;
     memset(&name, 0, sizeof(name));
@@ -182,7 +181,7 @@ static void op_uname(const int *a)
     say(" %s", name.sysname);
 }
 
-static void op_clock(const int *a)
+OPERATION(clock)
 {
     struct timespec time = {0, 0};
     say_result(clock_getres(a[0] % 12, &time));
@@ -190,7 +189,7 @@ static void op_clock(const int *a)
     say_result(clock_gettime(a[0] % 8 == 7 ? 99 : CLOCK_MONOTONIC, &time) == 0 ? 0 : -1);
 }
 
-static void op_usage(const int *a)
+OPERATION(usage)
 {
     struct rusage usage;
     struct tms used;
@@ -203,22 +202,8 @@ static void op_usage(const int *a)
     say_result(getitimer(a[0] % 4, &timer));
 }
 
-static void op_groups(const int *a)
+OPERATION(groups)
 {
     gid_t groups[64];
     say_result(getgroups(a[0] % 2 ? 0 : 64, groups));
 }
-
-const struct operation_name limit_operations[] = {{"getrlimit", op_getrlimit},
-                                                  {"setrlimit", op_setrlimit},
-                                                  {"priority", op_priority},
-                                                  {"sched", op_sched},
-                                                  {"prctl", op_prctl},
-                                                  {"futex", op_futex},
-                                                  {"robust_list", op_robust_list},
-                                                  {"unknown", op_unknown},
-                                                  {"uname", op_uname},
-                                                  {"clock", op_clock},
-                                                  {"usage", op_usage},
-                                                  {"groups", op_groups},
-                                                  {NULL, NULL}};

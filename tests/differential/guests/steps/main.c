@@ -101,19 +101,12 @@ void say_address(const void *address)
 
 /* ---- The program ---- */
 
-static const struct operation_name *const tables[] = {
-    memory_operations, heap_operations,    shared_operations,     signal_operations,
-    thread_operations, process_operations, descriptor_operations, file_operations,
-    limit_operations,  proc_operations,
-};
-
 static const struct operation_name *find_operation(const char *name)
 {
-    for (size_t table = 0; table < sizeof(tables) / sizeof(tables[0]); table++)
-        for (const struct operation_name *entry = tables[table]; entry->name; entry++)
-            if (strcmp(entry->name, name) == 0)
-                return entry;
-    return NULL;
+    const struct operation_name *entry = __start_operations;
+    while (entry < __stop_operations && strcmp(entry->name, name) != 0)
+        entry++;
+    return entry < __stop_operations ? entry : NULL;
 }
 
 static void read_line(char *from)

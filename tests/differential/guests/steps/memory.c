@@ -200,7 +200,7 @@ static void say_mapped(char *result, size_t size, const char *wanted)
 }
 
 /* place size protection flags at offset */
-static void op_mmap(const int *a)
+OPERATION(mmap)
 {
     char *wanted = place_of(a[0]);
     size_t size = size_of(a[1]);
@@ -211,7 +211,7 @@ static void op_mmap(const int *a)
 }
 
 /* place size protection flags (2 bits), at and offset, descriptor: of a file */
-static void op_mmap_file(const int *a)
+OPERATION(mmap_file)
 {
     char *wanted = place_of(a[0]);
     size_t size = size_of(a[1]);
@@ -226,7 +226,7 @@ static void op_mmap_file(const int *a)
 }
 
 /* slot size protection flags descriptor: where the system chooses; even flags: anonymous */
-static void op_mmap_chosen(const int *a)
+OPERATION(mmap_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     size_t size = bounded_size(a[1]);
@@ -246,7 +246,7 @@ static void op_mmap_chosen(const int *a)
     say(" mapped");
 }
 
-static void op_munmap_chosen(const int *a)
+OPERATION(munmap_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     if (!slot->start)
@@ -256,7 +256,7 @@ static void op_munmap_chosen(const int *a)
 }
 
 /* slot, page, protection: one page of it */
-static void op_mprotect_chosen(const int *a)
+OPERATION(mprotect_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     if (slot->start)
@@ -265,14 +265,14 @@ static void op_mprotect_chosen(const int *a)
 }
 
 /* slot, size, value: contents by loads and stores of the kernel */
-static void op_fill_chosen(const int *a)
+OPERATION(fill_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     if (slot->start)
         fill(slot->start, slot->size, a[1]);
 }
 
-static void op_sum_chosen(const int *a)
+OPERATION(sum_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     if (slot->start)
@@ -280,7 +280,7 @@ static void op_sum_chosen(const int *a)
 }
 
 /* slot, size: grows and may move, or shrinks */
-static void op_mremap_chosen(const int *a)
+OPERATION(mremap_chosen)
 {
     struct chosen *slot = &chosen[a[0] % CHOSEN];
     size_t size = bounded_size(a[1]);
@@ -296,18 +296,18 @@ static void op_mremap_chosen(const int *a)
     sum(slot->start, slot->size);
 }
 
-static void op_munmap(const int *a)
+OPERATION(munmap)
 {
     say_result(munmap(place_of(a[0]) + a[2] % 16 / 15, size_of(a[1])));
 }
 
-static void op_mprotect(const int *a)
+OPERATION(mprotect)
 {
     say_result(mprotect(place_of(a[0]) + a[3] % 16 / 15, size_of(a[1]), protection_of(a[2])));
 }
 
 /* place, old size, new size, flags, new place */
-static void op_mremap(const int *a)
+OPERATION(mremap)
 {
     static const int all[] = {0,
                               MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -319,7 +319,7 @@ static void op_mremap(const int *a)
                               8};
     int flags = all[a[3] % 8];
     char *from = place_of(a[0]), *to = place_of(a[4]);
-    /* Of far too much, whether it overlaps depends on where the arenas lie. */
+    /* Whether a far too large size overlaps depends on the places of the arenas. */
     size_t old_size = flags & MREMAP_FIXED ? bounded_size(a[1]) : size_of(a[1]);
     char *result = mremap(from, old_size, size_of(a[2]), flags, to);
     if (result == MAP_FAILED)
@@ -333,7 +333,7 @@ static void op_mremap(const int *a)
     }
 }
 
-static void op_madvise(const int *a)
+OPERATION(madvise)
 {
     /* Not MADV_FREE, after which the kernel decides when the contents are lost. */
     static const int all[] = {MADV_NORMAL,
@@ -359,14 +359,14 @@ static void op_madvise(const int *a)
                        all[(size_t)a[2] % (sizeof(all) / sizeof(all[0]))]));
 }
 
-static void op_msync(const int *a)
+OPERATION(msync)
 {
     static const int all[] = {MS_SYNC,       MS_ASYNC,           MS_SYNC | MS_INVALIDATE,
                               MS_INVALIDATE, MS_SYNC | MS_ASYNC, 0x40};
     say_result(msync(place_of(a[0]), size_of(a[1]), all[a[2] % 6]));
 }
 
-static void op_mlock(const int *a)
+OPERATION(mlock)
 {
     char *start = place_of(a[0]);
     size_t size = size_of(a[1]);
@@ -378,7 +378,7 @@ static void op_mlock(const int *a)
         say_result(munlock(start, size));
 }
 
-static void op_mincore(const int *a)
+OPERATION(mincore)
 {
     unsigned char resident[64] = {0};
     size_t size = bounded_size(a[1]);
@@ -389,29 +389,29 @@ static void op_mincore(const int *a)
     say(" sum %08x", checksum(0, resident, sizeof(resident)));
 }
 
-static void op_fill(const int *a)
+OPERATION(fill)
 {
     fill(place_of(a[0]), bounded_size(a[1]), a[2]);
 }
 
-static void op_sum(const int *a)
+OPERATION(sum)
 {
     sum(place_of(a[0]), bounded_size(a[1]));
 }
 
-static void op_load(const int *a)
+OPERATION(load)
 {
     touch(place_of(a[0]) + a[1] % PAGE, 0, 0);
 }
 
-static void op_store(const int *a)
+OPERATION(store)
 {
     touch(place_of(a[0]) + a[1] % PAGE, 1, a[2] & 0x7f);
 }
 
 /* two places, two sizes, direction and the kind of vector: this process's own memory, as CMA copies
  * it */
-static void op_vm_copy(const int *a)
+OPERATION(vm_copy)
 {
     size_t size = bounded_size(a[2]), half = size / 2;
     char *here = place_of(a[0]), *there = place_of(a[1]);
@@ -430,31 +430,8 @@ static void op_vm_copy(const int *a)
 }
 
 /* place, size: a system call with a buffer of which a part is not there */
-static void op_bad_vector(const int *a)
+OPERATION(bad_vector)
 {
     struct iovec vector[3] = {{bytes, 10}, {place_of(a[0]), bounded_size(a[1])}, {bytes, 10}};
     say_result(a[2] % 2 ? preadv(scratch, vector, 3, 0) : pwritev(scratch, vector, 3, 0));
 }
-
-const struct operation_name memory_operations[] = {{"mmap", op_mmap},
-                                                   {"mmap_file", op_mmap_file},
-                                                   {"mmap_chosen", op_mmap_chosen},
-                                                   {"munmap_chosen", op_munmap_chosen},
-                                                   {"mprotect_chosen", op_mprotect_chosen},
-                                                   {"fill_chosen", op_fill_chosen},
-                                                   {"sum_chosen", op_sum_chosen},
-                                                   {"mremap_chosen", op_mremap_chosen},
-                                                   {"munmap", op_munmap},
-                                                   {"mprotect", op_mprotect},
-                                                   {"mremap", op_mremap},
-                                                   {"madvise", op_madvise},
-                                                   {"msync", op_msync},
-                                                   {"mlock", op_mlock},
-                                                   {"mincore", op_mincore},
-                                                   {"fill", op_fill},
-                                                   {"sum", op_sum},
-                                                   {"load", op_load},
-                                                   {"store", op_store},
-                                                   {"vm_copy", op_vm_copy},
-                                                   {"bad_vector", op_bad_vector},
-                                                   {NULL, NULL}};

@@ -61,7 +61,7 @@ static uint32_t checksum_of_environment(ssize_t length)
 }
 
 /* All of a file */
-static void op_proc_file(const int *a)
+OPERATION(proc_file)
 {
     static const char *const names[] = {
         "comm",      "limits",        "cmdline",     "environ",  "oom_score_adj",
@@ -78,7 +78,7 @@ static void op_proc_file(const int *a)
         say(" %zd %08x", length, checksum(0, contents, (size_t)length));
 }
 
-static void op_proc_status(const int *a)
+OPERATION(proc_status)
 {
     static const char *const wanted[] = {"Name:",   "Umask:",      "Uid:",     "Gid:",
                                          "Groups:", "Ngid:",       "SigPnd:",  "ShdPnd:",
@@ -92,7 +92,7 @@ static void op_proc_status(const int *a)
         return;
     }
     line[strcspn(line, "\n")] = '\0';
-    /* Of a task two more are caught: SIGBUS and SIGSEGV, by our handler. */
+    /* A task catches SIGBUS and SIGSEGV too, by the handler of the space. */
     if (strcmp(field, "SigCgt:") == 0)
         say(" SigCgt: %lx", strtoul(line + 7, NULL, 16) & ~0x440ul);
     else if (strcmp(field, "SigQ:") != 0)
@@ -100,7 +100,7 @@ static void op_proc_status(const int *a)
 }
 
 /* The protection of each page of an arena, as maps has it */
-static void op_proc_maps(const int *a)
+OPERATION(proc_maps)
 {
     const char *file = a[1] % 2 ? "/proc/self/maps" : "/proc/thread-self/maps";
     char pages[ARENA_PAGES + 1], *rest, *arena = arenas[a[0] % 2];
@@ -128,7 +128,7 @@ static void op_proc_maps(const int *a)
 }
 
 /* The flags of each mapping in an arena, as smaps has them, page by page */
-static void op_proc_smaps(const int *a)
+OPERATION(proc_smaps)
 {
     char *rest, *arena = arenas[a[0] % 2];
     unsigned long start = 0, end = 0;
@@ -160,11 +160,10 @@ static int by_number(const void *left, const void *right)
 }
 
 /* The open descriptors, and what the links say, without inodes */
-static void op_proc_descriptors(const int *a)
+OPERATION(proc_descriptors)
 {
     int numbers[256], count = 0;
     DIR *directory = opendir("/proc/self/fd");
-    (void)a;
     if (!directory) {
         say_result(-1);
         return;
@@ -185,7 +184,7 @@ static void op_proc_descriptors(const int *a)
     }
 }
 
-static void op_proc_fdinfo(const int *a)
+OPERATION(proc_fdinfo)
 {
     char name[64];
     int fd = descriptor_of(a[0]);
@@ -200,7 +199,7 @@ static void op_proc_fdinfo(const int *a)
 }
 
 /* /proc/self/exe and cwd, with buffers that are too small or not there */
-static void op_readlink(const int *a)
+OPERATION(readlink)
 {
     static const char *const names[] = {"/proc/self/exe", "/proc/thread-self/exe", "/proc/self/exe",
                                         "s0", "/proc/self/none"};
@@ -219,7 +218,7 @@ static void op_readlink(const int *a)
 }
 
 /* The program's own file, opened */
-static void op_exe(const int *a)
+OPERATION(exe)
 {
     char magic[5] = "";
     int fd = open_own(a[0] % 2 ? "/proc/self/exe" : "/proc/thread-self/exe");
@@ -230,13 +229,3 @@ static void op_exe(const int *a)
     say(" %08x size %ld", checksum(0, magic, 4), (long)lseek(fd, 0, SEEK_END));
     close(fd);
 }
-
-const struct operation_name proc_operations[] = {{"proc_file", op_proc_file},
-                                                 {"proc_status", op_proc_status},
-                                                 {"proc_maps", op_proc_maps},
-                                                 {"proc_smaps", op_proc_smaps},
-                                                 {"proc_descriptors", op_proc_descriptors},
-                                                 {"proc_fdinfo", op_proc_fdinfo},
-                                                 {"readlink", op_readlink},
-                                                 {"exe", op_exe},
-                                                 {NULL, NULL}};

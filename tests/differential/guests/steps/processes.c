@@ -81,7 +81,7 @@ static char **arguments_for(int end)
 }
 
 /* count way: a child runs the next steps, itself or by another program */
-static void op_fork(const int *a)
+OPERATION(fork)
 {
     int end = end_of(a[0] % 32 + 1);
     if (depth >= DEPTH_MAX)
@@ -101,7 +101,7 @@ static void op_fork(const int *a)
 }
 
 /* count way: a child by vfork changes what is its own, and executes this program, or fails to */
-static void op_vfork(const int *a)
+OPERATION(vfork)
 {
     int end = end_of(a[0] % 16 + 1), way = a[1] % 6;
     char **arguments = arguments_for(end);
@@ -136,7 +136,7 @@ static void op_vfork(const int *a)
 }
 
 /* count way: steps by a process that posix_spawn makes */
-static void op_posix_spawn(const int *a)
+OPERATION(posix_spawn)
 {
     int end = end_of(a[0] % 16 + 1), way = a[1] % 6;
     posix_spawn_file_actions_t actions;
@@ -171,8 +171,8 @@ static void op_posix_spawn(const int *a)
     }
 }
 
-/* What exec refuses, in this process itself */
-static void op_exec_bad(const int *a)
+/* Calls of exec that fail, in this process itself */
+OPERATION(exec_bad)
 {
     char *const arguments[] = {"x", NULL};
     switch (a[0] % 8) {
@@ -203,15 +203,14 @@ static void op_exec_bad(const int *a)
 }
 
 /* The rest of the program is run by this program executed anew: a task leaves its space. */
-static void op_exec(const int *a)
+OPERATION(exec)
 {
-    (void)a;
     end_line();
     execv(own_path, arguments_for(1 << 14));
     say_result(-1);
 }
 
-static void op_wait_none(const int *a)
+OPERATION(wait_none)
 {
     siginfo_t info = {0};
     int status = 0;
@@ -234,7 +233,7 @@ static void op_wait_none(const int *a)
 }
 
 /* A child that stops, is continued, and ends: of its signals one is pending in the end. */
-static void op_stop(const int *a)
+OPERATION(stop)
 {
     int status = 0;
     sigset_t ends, mask;
@@ -263,7 +262,7 @@ static void op_stop(const int *a)
 }
 
 /* waitid leaves the child to be waited for, and says what waitpid says then */
-static void op_waitid(const int *a)
+OPERATION(waitid)
 {
     siginfo_t info = {0};
     pid_t child = fork_quietly();
@@ -285,7 +284,7 @@ static void op_waitid(const int *a)
 
 /* A descriptor of a child becomes readable when it ends, which it does when our end of the pipe is
  * closed. */
-static void op_pidfd(const int *a)
+OPERATION(pidfd)
 {
     int ends[2];
     if (pipe(ends) != 0) {
@@ -313,9 +312,8 @@ static void op_pidfd(const int *a)
     say_end_of(child);
 }
 
-static void op_process_numbers(const int *a)
+OPERATION(process_numbers)
 {
-    (void)a;
     say_process(getpid());
     say(" %s", getppid() > 0 ? "parent" : "none");
     say(" %s", syscall(SYS_gettid) == getpid() ? "main" : "thread");
@@ -325,7 +323,7 @@ static void op_process_numbers(const int *a)
 }
 
 /* Groups and sessions, in a child, since they are the launcher's to set */
-static void op_session(const int *a)
+OPERATION(session)
 {
     end_line();
     pid_t child = fork_quietly();
@@ -342,7 +340,7 @@ static void op_session(const int *a)
 }
 
 /* A grandchild whose parent is gone comes to a subreaper */
-static void op_orphan(const int *a)
+OPERATION(orphan)
 {
     int ends[2];
     char byte;
@@ -376,7 +374,7 @@ static void op_orphan(const int *a)
 }
 
 /* How the program, or the child that runs the step, ends */
-static void op_exit(const int *a)
+OPERATION(exit)
 {
     end_line();
     switch (a[0] % 4) {
@@ -394,18 +392,3 @@ static void op_exit(const int *a)
         _exit(a[1] % 90); /* blocked */
     }
 }
-
-const struct operation_name process_operations[] = {{"fork", op_fork},
-                                                    {"vfork", op_vfork},
-                                                    {"posix_spawn", op_posix_spawn},
-                                                    {"exec_bad", op_exec_bad},
-                                                    {"exec", op_exec},
-                                                    {"wait_none", op_wait_none},
-                                                    {"stop", op_stop},
-                                                    {"waitid", op_waitid},
-                                                    {"pidfd", op_pidfd},
-                                                    {"process_numbers", op_process_numbers},
-                                                    {"session", op_session},
-                                                    {"orphan", op_orphan},
-                                                    {"exit", op_exit},
-                                                    {NULL, NULL}};

@@ -27,7 +27,7 @@ static struct attached {
 } attached[ATTACHED], maps[ATTACHED];
 
 /* entry pages */
-static void op_shmget(const int *a)
+OPERATION(shmget)
 {
     struct segment *segment = &segments[a[0] % SEGMENTS];
     size_t size = (size_t)(a[1] % 8) * PAGE + (a[2] % 4 == 3) * 100;
@@ -53,7 +53,7 @@ static int id_of(int number)
 }
 
 /* slot, segment, where, place, flags */
-static void op_shmat(const int *a)
+OPERATION(shmat)
 {
     static const int all[] = {0, SHM_RDONLY, SHM_RND, SHM_REMAP, SHM_REMAP | SHM_RDONLY, 0};
     struct attached *slot = &attached[a[0] % ATTACHED];
@@ -73,7 +73,7 @@ static void op_shmat(const int *a)
     *slot = (struct attached){start, segments[a[1] % SEGMENTS].size};
 }
 
-static void op_shmdt(const int *a)
+OPERATION(shmdt)
 {
     struct attached *slot = &attached[a[0] % ATTACHED];
     char *start = a[1] % 8 == 7 ? place_of(a[2]) : slot->start;
@@ -83,7 +83,7 @@ static void op_shmdt(const int *a)
         slot->start = NULL;
 }
 
-static void op_shmctl(const int *a)
+OPERATION(shmctl)
 {
     struct shmid_ds segment;
     memset(&segment, 0, sizeof(segment));
@@ -94,14 +94,14 @@ static void op_shmctl(const int *a)
             segment.shm_perm.mode);
 }
 
-static void op_shm_fill(const int *a)
+OPERATION(shm_fill)
 {
     struct attached *slot = &attached[a[0] % ATTACHED];
     if (slot->start)
         fill(slot->start, slot->size, a[1]);
 }
 
-static void op_shm_sum(const int *a)
+OPERATION(shm_sum)
 {
     struct attached *slot = &attached[a[0] % ATTACHED];
     if (slot->start)
@@ -109,7 +109,7 @@ static void op_shm_sum(const int *a)
 }
 
 /* slot, descriptor, pages, protection: a file in memory, where the system chooses */
-static void op_share(const int *a)
+OPERATION(share)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     size_t size = (size_t)(a[2] % 6) * PAGE;
@@ -126,22 +126,22 @@ static void op_share(const int *a)
     }
 }
 
-/* What may fault is not summed up beyond the end of its file: the kernel says so. */
-static void op_share_sum(const int *a)
+/* Summed up by the kernel, which reports pages beyond the end of the file. */
+OPERATION(share_sum)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (slot->start)
         sum(slot->start, slot->size);
 }
 
-static void op_share_fill(const int *a)
+OPERATION(share_fill)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (slot->start)
         fill(slot->start, slot->size, a[1]);
 }
 
-static void op_share_touch(const int *a)
+OPERATION(share_touch)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (slot->start)
@@ -149,7 +149,7 @@ static void op_share_touch(const int *a)
 }
 
 /* slot, page, pages: a part of it, or all */
-static void op_share_munmap(const int *a)
+OPERATION(share_munmap)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (!slot->start)
@@ -168,7 +168,7 @@ static void op_share_munmap(const int *a)
     slot->start = NULL;
 }
 
-static void op_share_mprotect(const int *a)
+OPERATION(share_mprotect)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (slot->start)
@@ -178,7 +178,7 @@ static void op_share_mprotect(const int *a)
 }
 
 /* slot, page: a private page in place of one of it */
-static void op_share_over(const int *a)
+OPERATION(share_over)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     if (!slot->start)
@@ -192,7 +192,7 @@ static void op_share_over(const int *a)
 }
 
 /* slot, pages: grows, shrinks or moves; a second mapping of the same */
-static void op_share_mremap(const int *a)
+OPERATION(share_mremap)
 {
     struct attached *slot = &maps[a[0] % ATTACHED];
     size_t size = (size_t)(a[1] % 7) * PAGE;
@@ -214,7 +214,7 @@ static void op_share_mremap(const int *a)
     }
 }
 
-static void op_share_madvise(const int *a)
+OPERATION(share_madvise)
 {
     static const int all[] = {MADV_DONTNEED, MADV_REMOVE, MADV_WILLNEED, MADV_DONTFORK,
                               MADV_DOFORK};
@@ -222,20 +222,3 @@ static void op_share_madvise(const int *a)
     if (slot->start)
         say_result(madvise(slot->start, slot->size, all[a[1] % 5]));
 }
-
-const struct operation_name shared_operations[] = {{"shmget", op_shmget},
-                                                   {"shmat", op_shmat},
-                                                   {"shmdt", op_shmdt},
-                                                   {"shmctl", op_shmctl},
-                                                   {"shm_fill", op_shm_fill},
-                                                   {"shm_sum", op_shm_sum},
-                                                   {"share", op_share},
-                                                   {"share_sum", op_share_sum},
-                                                   {"share_fill", op_share_fill},
-                                                   {"share_touch", op_share_touch},
-                                                   {"share_munmap", op_share_munmap},
-                                                   {"share_mprotect", op_share_mprotect},
-                                                   {"share_over", op_share_over},
-                                                   {"share_mremap", op_share_mremap},
-                                                   {"share_madvise", op_share_madvise},
-                                                   {NULL, NULL}};

@@ -1,5 +1,5 @@
 /* tests/differential/guests/steps/signals.c: handlers, masks, alternate stacks, and signals that
- * the program sends to itself. What would kill it is sent by a child. */
+ * the program sends to itself. A child sends the signals that would kill it. */
 #include "steps.h"
 
 #include <errno.h>
@@ -206,7 +206,7 @@ static int is_lethal(int signal)
 /* ---- Operations ---- */
 
 /* signal handler flags mask: sets it, or only asks for it */
-static void op_sigaction(const int *a)
+OPERATION(sigaction)
 {
     struct sigaction wanted = action_of(a[1], a[2], a[3]), before;
     memset(&before, 0, sizeof(before));
@@ -218,7 +218,7 @@ static void op_sigaction(const int *a)
 }
 
 /* signal and where the pointers lead: the call itself, with pointers of which one may be bad */
-static void op_sigaction_raw(const int *a)
+OPERATION(sigaction_raw)
 {
     void *in = a[1] % 3 == 0 ? NULL : a[1] % 3 == 1 ? place_of(a[2]) : bad_pointer();
     void *out = a[3] % 3 == 0 ? NULL : a[3] % 3 == 1 ? place_of(a[4]) : bad_pointer();
@@ -230,7 +230,7 @@ static void op_sigaction_raw(const int *a)
         memset(out, 0, 32); /* addresses */
 }
 
-static void op_sigprocmask(const int *a)
+OPERATION(sigprocmask)
 {
     static const int all[] = {SIG_BLOCK, SIG_UNBLOCK, SIG_SETMASK, 7};
     sigset_t set = set_of(a[1]), before;
@@ -241,10 +241,9 @@ static void op_sigprocmask(const int *a)
         say(" %llx", (unsigned long long)bits_of(&before));
 }
 
-static void op_sigpending(const int *a)
+OPERATION(sigpending)
 {
     sigset_t set;
-    (void)a;
     sigemptyset(&set);
     say_result(sigpending(&set));
     say(" %llx", (unsigned long long)bits_of(&set));
@@ -267,7 +266,7 @@ static long send_signal(int signal, int way, int value)
 }
 
 /* signal way value */
-static void op_kill(const int *a)
+OPERATION(kill)
 {
     int signal = signal_of(a[0]);
     if (is_lethal(signal)) {
@@ -282,7 +281,7 @@ static void op_kill(const int *a)
     say_result(send_signal(signal, a[1], a[2]));
 }
 
-static void op_sigtimedwait(const int *a)
+OPERATION(sigtimedwait)
 {
     sigset_t set = set_of(a[0]);
     siginfo_t info = {0};
@@ -295,7 +294,7 @@ static void op_sigtimedwait(const int *a)
 }
 
 /* Waits for a signal that is pending and that the handler will get. */
-static void op_sigsuspend(const int *a)
+OPERATION(sigsuspend)
 {
     sigset_t set, before, all;
     int signal = a[0] % 2 ? SIGUSR1 : SIGSEGV;
@@ -311,7 +310,7 @@ static void op_sigsuspend(const int *a)
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static void op_sigaltstack(const int *a)
+OPERATION(sigaltstack)
 {
     stack_t wanted = {.ss_sp = stacks[a[0] % STACKS], .ss_size = STACK}, before;
     memset(&before, 0, sizeof(before));
@@ -333,7 +332,7 @@ static void op_sigaltstack(const int *a)
             (unsigned)before.ss_flags, before.ss_size);
 }
 
-static void op_signalfd(const int *a)
+OPERATION(signalfd)
 {
     sigset_t set = set_of(a[1]);
     int fd = signalfd(-1, &set, SFD_NONBLOCK | (a[2] % 2 ? SFD_CLOEXEC : 0));
@@ -341,7 +340,7 @@ static void op_signalfd(const int *a)
     keep_descriptor(a[0], fd);
 }
 
-static void op_signalfd_read(const int *a)
+OPERATION(signalfd_read)
 {
     struct signalfd_siginfo info;
     memset(&info, 0, sizeof(info));
@@ -353,7 +352,7 @@ static void op_signalfd_read(const int *a)
 
 /* A read of an empty pipe that a timer interrupts; with SA_RESTART it goes on and reads what the
  * handler has written. */
-static void op_interrupted(const int *a)
+OPERATION(interrupted)
 {
     int ends[2];
     char byte = 0;
@@ -381,7 +380,7 @@ static void op_interrupted(const int *a)
 }
 
 /* A timer whose signal is waited for. */
-static void op_timer(const int *a)
+OPERATION(timer)
 {
     timer_t timer;
     siginfo_t info = {0};
@@ -405,14 +404,14 @@ static void op_timer(const int *a)
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
-static void op_alarm(const int *a)
+OPERATION(alarm)
 {
     say(" %u", alarm(1000 + (unsigned)a[0] % 5));
     say(" %u", alarm(0));
 }
 
 /* A fault with the default action, or one that is ignored or blocked: the end of a child */
-static void op_fatal_fault(const int *a)
+OPERATION(fatal_fault)
 {
     pid_t child = fork_quietly();
     if (child == 0) {
@@ -431,19 +430,3 @@ static void op_fatal_fault(const int *a)
     }
     say_end_of(child);
 }
-
-const struct operation_name signal_operations[] = {{"sigaction", op_sigaction},
-                                                   {"sigaction_raw", op_sigaction_raw},
-                                                   {"sigprocmask", op_sigprocmask},
-                                                   {"sigpending", op_sigpending},
-                                                   {"kill", op_kill},
-                                                   {"sigtimedwait", op_sigtimedwait},
-                                                   {"sigsuspend", op_sigsuspend},
-                                                   {"sigaltstack", op_sigaltstack},
-                                                   {"signalfd", op_signalfd},
-                                                   {"signalfd_read", op_signalfd_read},
-                                                   {"interrupted", op_interrupted},
-                                                   {"timer", op_timer},
-                                                   {"alarm", op_alarm},
-                                                   {"fatal_fault", op_fatal_fault},
-                                                   {NULL, NULL}};

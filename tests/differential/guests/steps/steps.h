@@ -28,10 +28,15 @@ struct operation_name {
     operation *run;
 };
 
-/* Each file's operations; a name NULL ends the list. */
-extern const struct operation_name memory_operations[], heap_operations[], shared_operations[],
-    signal_operations[], thread_operations[], process_operations[], descriptor_operations[],
-    file_operations[], limit_operations[], proc_operations[];
+/* The linker's names for the first and the end of the section with all of them. */
+extern const struct operation_name __start_operations[], __stop_operations[];
+
+/* OPERATION(name) { ... } defines the operation of that name: op_name(a). */
+#define OPERATION(id)                                                                              \
+    static void op_##id(const int *a);                                                             \
+    __attribute__((section("operations"), used)) static const struct operation_name name_##id = {  \
+        #id, op_##id};                                                                             \
+    static void op_##id(__attribute__((unused)) const int *a)
 
 /* ---- main.c: the program, and the trace ---- */
 
@@ -48,7 +53,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_result(long result);
 /* The name of the object and the offset in it. */
 void say_address(const void *address);
-/* Ends a line of the trace. Whoever lets another thread or process run steps does it before. */
+/* Ends a line of the trace. It must be called before another thread or process runs steps. */
 void end_line(void);
 /* An address at which nothing lies. */
 void *bad_pointer(void);
@@ -78,9 +83,9 @@ void prepare_heap(void);
 /* ---- signals.c ---- */
 
 void prepare_signals(void);
-/* Whether SIGSEGV and SIGBUS lead to our handler now. */
+/* Whether SIGSEGV and SIGBUS lead to the interpreter's handler now. */
 int faults_are_ours(void);
-/* What handlers have noted since the last call is said. */
+/* Says what handlers have noted since the last call. */
 void say_noted(void);
 int signal_of(int number);
 

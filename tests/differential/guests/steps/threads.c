@@ -56,7 +56,7 @@ static void *run_thread(void *argument)
 }
 
 /* count way stack: a thread runs the next steps */
-static void op_thread(const int *a)
+OPERATION(thread)
 {
     struct work work = {.end = end_of(a[0] % 32 + 1), .way = a[1]};
     pthread_attr_t attributes;
@@ -105,7 +105,7 @@ static void *never_cancelled(void *argument)
 }
 
 /* Cancels a thread that waits, or one that cannot be cancelled. */
-static void op_cancel(const int *a)
+OPERATION(cancel)
 {
     sem_t ready[2];
     pthread_t thread;
@@ -138,11 +138,10 @@ static void *post(void *argument)
 /* Static, since the thread may still be in sem_post when we go on. */
 static sem_t detached_is_done;
 
-static void op_detached(const int *a)
+OPERATION(detached)
 {
     pthread_t thread;
     sigset_t all, mask;
-    (void)a;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &mask);
     int error = pthread_create(&thread, NULL, post, &detached_is_done);
@@ -179,12 +178,11 @@ static void *make_noise(void *argument)
 }
 
 /* Starts such a thread, one at most; it ends with the process. */
-static void op_noise(const int *a)
+OPERATION(noise)
 {
     static pid_t noisy;
     pthread_t thread;
     sigset_t all, mask;
-    (void)a;
     if (noisy == getpid())
         return;
     sigfillset(&all);
@@ -196,12 +194,11 @@ static void op_noise(const int *a)
 }
 
 /* Whether the stack that the libc reports is the one that we are on. */
-static void op_stack(const int *a)
+OPERATION(stack)
 {
     pthread_attr_t attributes;
     void *start = NULL;
     size_t size = 0;
-    (void)a;
     int error = pthread_getattr_np(pthread_self(), &attributes);
     if (!error) {
         pthread_attr_getstack(&attributes, &start, &size);
@@ -212,13 +209,8 @@ static void op_stack(const int *a)
                                                                               : "elsewhere");
 }
 
-static void op_tls(const int *a)
+OPERATION(tls)
 {
     say(" %d %d", of_thread, errno = a[0]);
     of_thread += a[0];
 }
-
-const struct operation_name thread_operations[] = {
-    {"thread", op_thread}, {"cancel", op_cancel}, {"detached", op_detached},
-    {"noise", op_noise},   {"stack", op_stack},   {"tls", op_tls},
-    {NULL, NULL}};
