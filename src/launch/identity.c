@@ -358,17 +358,17 @@ struct both_sides {
     struct identity own, peer;
 };
 
-/* 0, or -errno; *is_peers: the peer cannot be read. */
+/* 0, or -errno; *failed_on_peer: the peer cannot be read. */
 static int read_both(int pid, const struct protocol_self_report *own,
                      const struct protocol_self_report *peer_report, struct both_sides *sides,
-                     int *is_peers)
+                     int *failed_on_peer)
 {
     *sides = (struct both_sides){.own_status = proc_status_read(0)};
-    *is_peers = 0;
+    *failed_on_peer = 0;
     int result = sides->own_status ? read_identity(0, sides->own_status, own, &sides->own) : -errno;
     if (result < 0)
         return result;
-    *is_peers = 1;
+    *failed_on_peer = 1;
     sides->peer_status = pid > 0 ? proc_status_read(pid) : NULL;
     if (!sides->peer_status)
         return pid > 0 ? -errno : -ESRCH;
@@ -389,9 +389,9 @@ int identity_check(int socket, const struct peer *peer, const struct protocol_se
     struct protocol_self_report own;
     struct differences found = {.first = NULL};
     struct both_sides sides;
-    int is_peers;
+    int failed_on_peer;
     identity_report_self(&own);
-    int result = read_both(peer->pid, &own, report, &sides, &is_peers);
+    int result = read_both(peer->pid, &own, report, &sides, &failed_on_peer);
     if (result == 0) {
         compare_attributes(0, sides.own_status, peer->pid, sides.peer_status, launcher, 0, &found);
         correct_report(peer->pid, sides.peer_status, &sides.peer.self_report);
@@ -400,7 +400,7 @@ int identity_check(int socket, const struct peer *peer, const struct protocol_se
         /* The data are the shim's only if the PID is still its own. */
         result = peer_confirm(socket, peer);
     }
-    if (result < 0 && is_peers && result != -EMFILE)
+    if (result < 0 && failed_on_peer && result != -EMFILE)
         result = refuse_invisible("the host of the space", "this process", -result, message, size);
     if (result == 0)
         result = refuse(&found, "the space", message, size);
@@ -420,13 +420,13 @@ int identity_check_host(int socket, const struct protocol_self_report *report, i
     struct differences found = {.first = NULL};
     struct both_sides sides;
     struct peer peer;
-    int is_peers;
+    int failed_on_peer;
     if (peer_identify(socket, &peer) < 0)
         return refuse_invisible("this process", "the host of the space", EPERM, message, size);
     if (peer.pid == 0 && may_differ("namespaces"))
         return 0; /* the user trusts a host in another PID namespace */
     identity_report_self(&own);
-    int result = read_both(peer.pid, &own, report, &sides, &is_peers);
+    int result = read_both(peer.pid, &own, report, &sides, &failed_on_peer);
     if (result == 0) {
         /* /proc hides processes with more capabilities than the reader has in effect. */
         if (sides.peer.capabilities[CAPABILITY_PERMITTED] &

@@ -5,8 +5,8 @@
  * It runs on a stack of its own with the root's thread pointer, which it never uses. It sleeps on
  * `events`, which members increment, and which its own signal handler increments when a child ends.
  * It polls only for what the kernel does not report: each millisecond while a task is in execve,
- * ends in thread mode, or is outlived by a vfork child, and while the memory is dumpable
- * (dumpable.c). Freestanding. */
+ * ends in thread mode, or is outlived by a vfork child, while the memory is dumpable (dumpable.c),
+ * and if a hook asks for it; ten times a second while a task in thread mode lives. Freestanding. */
 #include "reaper/reaper.h"
 
 #include <errno.h>

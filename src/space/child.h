@@ -2,8 +2,8 @@
  *
  * The spawner writes it into the child's own range, before the kernel task exists. It stays there
  * as long as the range, because the program's path is read later. */
-#ifndef ONESPACE_REGISTRY_CHILD_H
-#define ONESPACE_REGISTRY_CHILD_H
+#ifndef ONESPACE_SPACE_CHILD_H
+#define ONESPACE_SPACE_CHILD_H
 
 #include <linux/limits.h>
 #include <stdint.h>

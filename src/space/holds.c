@@ -9,9 +9,9 @@
  *            memory PRESENT? it is held              else UNMAPPING: unmap, memory NONE
  *            else cell--, -EOWNERDEAD
  *
- * At least one of the two sees the other. A holder waits while the reaper checks, because the
- * reaper may have seen its cell and would keep memory that nothing holds. For a release, the holder
- * decrements its cell and then reads the owner's `reclaim_pending`; the reaper sets
+ * At least one of the two sees the other. A holder waits while the reaper checks: if it gave up,
+ * the reaper might have counted its cell, and would keep memory that nothing holds. For a release,
+ * the holder decrements its cell and then reads the owner's `reclaim_pending`; the reaper sets
  * `reclaim_pending` and then reads the cells. Releasing a living member's memory therefore costs no
  * system call, whatever other memory is still held.
  *
@@ -42,7 +42,7 @@ enum { CHECKING_WAIT_NS = 1000000, UNMAP_WAIT_NS = 50000000 };
 
 /* Whether the memory stays mapped, for a caller that has raised its cell. The reaper wakes no
  * waiter when its check ends, because the check takes no longer than a wake-up would. */
-static int is_present(const struct space *space, const struct space_slot *owner)
+static int await_check(const struct space *space, const struct space_slot *owner)
 {
     uint32_t memory;
     while ((memory = atomic_load(&owner->memory)) == MEMORY_CHECKING &&
@@ -73,7 +73,7 @@ static long take(struct space *space, struct space_slot *owner, struct space_slo
             return -EOVERFLOW;
         DELAY("holds.take");
     } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
-    if (slot_index(space, owner) == 0 || is_present(space, owner))
+    if (slot_index(space, owner) == 0 || await_check(space, owner))
         return 0;
     atomic_fetch_sub(cell, unit);
     return -EOWNERDEAD;
@@ -258,7 +258,7 @@ static int has_cell_set(struct space *space, unsigned owner)
     return 0;
 }
 
-static int is_held(struct space *space, struct space_slot *owner)
+static int has_hold_else_pending(struct space *space, struct space_slot *owner)
 {
     int was_imported = atomic_load(&owner->was_imported) != 0;
     if (!was_imported && !atomic_load(&owner->was_called))
@@ -275,10 +275,10 @@ static int is_held(struct space *space, struct space_slot *owner)
 }
 
 /* PRESENT -> CHECKING -> UNMAPPING, or back to PRESENT if the memory is held. */
-static void check_holds(struct space *space, struct space_slot *owner)
+static void mark_unless_held(struct space *space, struct space_slot *owner)
 {
     atomic_store(&owner->memory, MEMORY_CHECKING);
-    int held = is_held(space, owner);
+    int held = has_hold_else_pending(space, owner);
     atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_UNMAPPING);
     if (held)
         return;
@@ -297,7 +297,7 @@ static int is_unmapping(const struct space_slot *owner)
 void memory_release(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        check_holds(space, owners[i]);
+        mark_unless_held(space, owners[i]);
     for (unsigned first = 0, next; first < count; first = next) {
         next = first + 1;
         if (!is_unmapping(owners[first]))

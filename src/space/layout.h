@@ -12,8 +12,8 @@
  * trampolines of tasks that the root spawns (spawn/internal.h). Images stay within 2 GiB of the
  * trampolines, the reach of a relative jump. Nothing is reserved: a range costs nothing until it is
  * used. The range of slot 0 holds the registry. */
-#ifndef ONESPACE_REGISTRY_LAYOUT_H
-#define ONESPACE_REGISTRY_LAYOUT_H
+#ifndef ONESPACE_SPACE_LAYOUT_H
+#define ONESPACE_SPACE_LAYOUT_H
 
 #include <stdint.h>
 

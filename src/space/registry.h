@@ -2,9 +2,9 @@
  *
  * Every program in the space may carry its own copy of the library, so everything here crosses
  * programs; the header of the registry has the ABI tag of the build (base/shared_header.h). A task
- * may be killed between any two instructions, so nothing here is locked across programs. Each word
- * has one writer, or is changed only by compare-and-swap, and the reaper completes or undoes what a
- * dead task left half done. */
+ * may be killed between any two instructions, so no state here depends on a lock that a dead task may
+ * hold (map_throttle only orders calls, and is taken over). Each word has one writer, or is changed
+ * by one atomic operation, and the reaper completes or undoes what a dead task left half done. */
 #ifndef ONESPACE_SPACE_REGISTRY_H
 #define ONESPACE_SPACE_REGISTRY_H
 
@@ -175,7 +175,7 @@ struct space_unwind {
  *   CLAIMED -> STARTING       the spawner (a task) or the reaper (for the root), right before clone
  *   CLAIMED, STARTING -> FREE the spawner, if clone failed; or the reaper, if the spawner died
  *                             before clone (through ABORTING, while it unmaps the memory)
- *   STARTING -> RUNNING       the child itself, right before it enters its program
+ *   STARTING -> RUNNING       the child, right before it enters its program; or the reaper
  *   RUNNING -> LEFT           the reaper: the task has executed another program; its process lives
  *   STARTING, RUNNING, LEFT -> ENDED
  *                             the reaper: reaped, and the status can be collected

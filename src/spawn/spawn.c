@@ -3,8 +3,9 @@
  * The caller does everything that can fail before the kernel task exists: it claims a slot, maps
  * the program or its dynamic linker (images.c) and the stack (stack.c), and fills the record from
  * which the child sets itself up. Until then undo() reverts all of it. Then the caller (a task) or
- * the reaper (for the root) clones (child.c), and the caller waits until the child has entered its
- * program or has reported why it could not. */
+ * the reaper (for the root) clones (child.c), and the caller waits until the child
+ * enters its program or reports why it cannot; or not, if nothing can fail any more and the reaper
+ * reports the start. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -313,7 +314,7 @@ static const char *stage_name(int stage)
     return names[stage > 0 && stage <= CHILD_BEFORE ? stage : 0];
 }
 
-/* Waits until the child has entered its program: its id, or -errno. */
+/* Waits until the start of the child is reported: its id, or -errno. */
 static int await_child(struct spawn *spawn)
 {
     struct space_slot *slot = spawn->slot;

@@ -67,7 +67,8 @@ template <member Member> class engine
   public:
     static constexpr int all_ranks = -1; // in place of a root
 
-    // The most memory that an engine of direct ranks asks member.allocate for.
+    // The most memory that an engine of direct ranks (their addresses are valid in one another)
+    // asks member.allocate for.
     static constexpr std::size_t memory_for(int ranks, bool oversubscribed)
     {
         auto shape = slots<Member>::shape_for(true, oversubscribed);

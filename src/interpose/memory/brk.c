@@ -4,7 +4,7 @@
  * unmapping interrupts all of their CPUs. Memory is mapped in large steps and stays mapped when the
  * break shrinks; its pages are released except for a small part of the heap. Kept pages are zeroed
  * when they are used again, which is faster than releasing a page and faulting it in again. If the
- * pages cannot be released because they are locked, or the program has changed mappings below the
+ * kernel refuses that because the pages are locked, or the program has changed mappings below the
  * break, everything above the break is unmapped. So the heap grows by memory as from the kernel:
  * zero, writable, not locked. As with the kernel's break, the rest of the page that holds the break
  * keeps its contents.
@@ -110,8 +110,10 @@ static uint64_t max_kept(const struct space_slot *self, uintptr_t above)
     return part > BREAK_KEPT_BYTES ? part : BREAK_KEPT_BYTES;
 }
 
-/* Releases `size` bytes above the break except the first `keep`: the bytes that stay, or -errno. */
-static long release(struct space_interpose *interpose, uintptr_t above, size_t size, size_t keep)
+/* Discards `size` bytes above the break except the first `keep`, or unmaps all. Returns the bytes
+ * that stay, or -errno. */
+static long discard_or_unmap(struct space_interpose *interpose, uintptr_t above, size_t size,
+                             size_t keep)
 {
     uint64_t mapped = atomic_load_explicit(&interpose->break_mapped, memory_order_relaxed);
     if (!has_flag(interpose, SPACE_BREAK_CHANGED) &&
@@ -123,8 +125,8 @@ static long release(struct space_interpose *interpose, uintptr_t above, size_t s
     return result;
 }
 
-/* If too much would be kept, keeps half of the maximum, so that the next small shrinks release
- * nothing. */
+/* Discards memory down to half of the maximum once the maximum is exceeded, so that the next small
+ * shrinks need no system call. */
 static long shrink(struct space_slot *self, uintptr_t now, uintptr_t wanted)
 {
     struct space_interpose *interpose = &self->interpose;
@@ -134,7 +136,7 @@ static long shrink(struct space_slot *self, uintptr_t now, uintptr_t wanted)
         page_ceiling(now) - above +
         (uint64_t)ARCH_PAGE * atomic_load_explicit(&interpose->break_kept, memory_order_relaxed);
     if (size > max) {
-        long result = release(interpose, above, size, page_floor(max / 2));
+        long result = discard_or_unmap(interpose, above, size, page_floor(max / 2));
         if (result < 0)
             return result;
         size = (uint64_t)result;

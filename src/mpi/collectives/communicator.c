@@ -74,10 +74,10 @@ static int peer_failed(void *context, int rank)
 static int hold_members(const struct group *group)
 {
     for (int i = 0; i < group->ranks; i++)
-        if (i != group->rank && hold_acquire(group->members[i]) != 0) {
+        if (i != group->rank && task_hold_acquire(group->members[i]) != 0) {
             while (i-- > 0)
                 if (i != group->rank)
-                    hold_release(group->members[i]);
+                    task_hold_release(group->members[i]);
             return MPI_ERR_OTHER;
         }
     return MPI_SUCCESS;
@@ -87,7 +87,7 @@ static void release_members(const struct group *group)
 {
     for (int i = 0; i < group->ranks; i++)
         if (i != group->rank)
-            hold_release(group->members[i]);
+            task_hold_release(group->members[i]);
 }
 
 /* The algorithm that the environment forces. */

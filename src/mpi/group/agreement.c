@@ -50,7 +50,7 @@ static void free_agreement(struct agreement *agreement)
         shared_block_retire(agreement->table);
     } else if (agreement->table) {
         shared_block_leave(agreement->table);
-        hold_release(group->members[0]);
+        task_hold_release(group->members[0]);
     }
     progress_disable();
     group_unref(group);
@@ -99,7 +99,7 @@ static struct identity identity_of_self(void)
                             .boot = hash_boot(),
                             .pid_namespace = pid_namespace(),
                             .pid = getpid()};
-    if (self.id < 0 || hold_enable() < 0) {
+    if (self.id < 0 || task_hold_enable() < 0) {
         self.id = -1;
         return self;
     }
@@ -168,7 +168,7 @@ static int share_table(struct agreement *agreement)
         group->is_one_space = 0;
         return result;
     }
-    int held = hold_acquire(group->members[0]) == 0, all_hold = 0;
+    int held = task_hold_acquire(group->members[0]) == 0, all_hold = 0;
     result = pmpi()->Allreduce(&held, &all_hold, 1, MPI_INT, MPI_MIN, agreement->comm);
     if (result == MPI_SUCCESS && all_hold) {
         agreement->table = offered;
@@ -176,7 +176,7 @@ static int share_table(struct agreement *agreement)
         return result;
     }
     if (held)
-        hold_release(group->members[0]);
+        task_hold_release(group->members[0]);
     shared_block_free(table);
     group->is_one_space = 0;
     return result;

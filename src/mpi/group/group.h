@@ -81,10 +81,10 @@ int job_is_in_space(int ranks);
  * would fault. A hold lasts until it is released or this process ends. */
 
 /* Lets other tasks hold this one. Call it before any of them tries. 0 or -errno. */
-int hold_enable(void);
+int task_hold_enable(void);
 /* Holds task `id`; calls nest. Does nothing for the task itself. 0 or -errno. */
-int hold_acquire(int id);
-void hold_release(int id);
+int task_hold_acquire(int id);
+void task_hold_release(int id);
 
 /* ---- Memory of rank 0 that all ranks use ----
  *

@@ -120,7 +120,7 @@ struct hold {
 static pthread_mutex_t holds_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hold *holds;
 
-int hold_enable(void)
+int task_hold_enable(void)
 {
     static int offered;
     static _Atomic int is_done; /* set by any thread; relaxed would suffice */
@@ -156,7 +156,7 @@ static int import_first(struct hold **at, int id)
     return 0;
 }
 
-int hold_acquire(int id)
+int task_hold_acquire(int id)
 {
     int result = 0;
     if (id == onespace_self())
@@ -171,7 +171,7 @@ int hold_acquire(int id)
     return result;
 }
 
-void hold_release(int id)
+void task_hold_release(int id)
 {
     if (id == onespace_self())
         return;

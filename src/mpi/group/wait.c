@@ -18,8 +18,8 @@ enum {
     PROGRESS_FROM_SPIN = 1024, /* most waits are over by then */
     PROGRESS_EVERY_SPINS = 32, /* polling MPI's queues costs about as much as these spins */
     PROGRESS_EVERY_YIELDS = 8, /* Open MPI may yield in its poll, too */
-    /* Between checks that all ranks are alive, which read a file per rank. The interval doubles
-     * from check to check. */
+    /* Between checks that all ranks are alive, which read a file per rank of another space. The
+     * interval doubles from check to check. */
     CHECK_INTERVAL_MIN_MS = 10,
     CHECK_INTERVAL_MAX_MS = 320,
     LAUNCHER_KILL_MS = 500, /* from the discovery of a dead rank to the error */

@@ -202,7 +202,7 @@ static int build(struct window *window, const struct window_request *request,
     const struct group *group = window->group;
     window->rma_shared = request->proposals[0].rma_shared;
     if (window->rma_shared && group->rank != 0)
-        (void)hold_acquire(group->members[0]); /* nested in the agreement's hold */
+        (void)task_hold_acquire(group->members[0]); /* nested in the agreement's hold */
     window->provider = provider;
     int memory = window->provider->allocate(window, request);
     if ((window->rma_shared || window->intra_node) && memory == MPI_SUCCESS)

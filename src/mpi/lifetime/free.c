@@ -24,7 +24,7 @@ void window_discard(struct window *window)
         shared_block_retire(window->rma_shared);
     else if (window->rma_shared) {
         shared_block_leave(window->rma_shared);
-        hold_release(window->group->members[0]);
+        task_hold_release(window->group->members[0]);
     }
     intra_node_free(window->intra_node);
     progress_disable();

@@ -21,7 +21,7 @@ enum {
     HUGE_PAGES_MIN_BYTES = 4096 * 1024,
 };
 
-struct memory { /* rank 0's window->memory */
+struct memory { /* rank 0's window->provider_data */
     char *base;
     size_t size;
     void *mapping; /* where `base` lies, if `mapped` bytes are to be unmapped; else it is the heap's
@@ -145,7 +145,7 @@ static int allocate_all(struct window *window, const struct window_request *requ
             request->proposals[i].size ? memory->base + offsets[i] : NULL;
     free(offsets);
     if (error == 0) {
-        window->memory = memory;
+        window->provider_data = memory;
         return MPI_SUCCESS;
     }
     free(memory);
@@ -168,7 +168,7 @@ static int allocate(struct window *window, const struct window_request *request)
 
 static int free_memory(struct window *window)
 {
-    struct memory *memory = window->memory;
+    struct memory *memory = window->provider_data;
     if (!memory)
         return MPI_SUCCESS;
     if (memory->mapped)

@@ -81,8 +81,8 @@ struct window_provider {
     /* Sets *is_ours to 1 when the provider accepts this rank's request, and *memory when not all of
      * it will be memory. An error class: the request is for this provider, but invalid. */
     int (*accepts)(const struct window_request *request, uint64_t *memory, int *is_ours);
-    /* Sets window->base, and window->memory for its own use. In one address space this is enough
-     * for the others to reach the memory. */
+    /* Sets window->base, and window->provider_data for its own use. In one address space this is
+     * enough for the others to reach the memory. */
     int (*allocate)(struct window *window, const struct window_request *request);
     /* A large copy to (is_put) or from the part of `rank`, for MPI_Put and MPI_Get. `part` is an
      * address of this process. NULL: the layer copies by loads and stores, as it does small data.
@@ -97,8 +97,8 @@ struct window_provider {
     int (*describe)(struct window *window, MPI_Info info);
     /* MPI_Win_free: flushes or removes the content. NULL: nothing to do. */
     void (*close)(struct window *window);
-    /* Frees window->memory, once for each successful allocate. The memory is freed even if it
-     * returns an error (its own, or that of close), which MPI_Win_free reports. */
+    /* Frees window->provider_data, once for each successful allocate. The memory is freed even if
+     * it returns an error (its own, or that of close), which MPI_Win_free reports. */
     int (*free)(struct window *window);
 };
 
@@ -124,7 +124,7 @@ struct window_epoch {
 struct window {
     MPI_Win handle;
     const struct window_provider *provider;
-    void *memory; /* state of the provider */
+    void *provider_data; /* state of the provider */
     struct group *group;
     void *base; /* this rank's part */
     size_t size;

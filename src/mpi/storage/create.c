@@ -324,7 +324,7 @@ static struct storage_window *new_storage(struct window *window)
     pthread_mutex_init(&storage->mutex, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
     (void)agreement_comm_init(&storage->all_ranks, storage->group, storage->rank, storage->ranks);
-    window->memory = storage;
+    window->provider_data = storage;
     return storage;
 }
 
@@ -374,14 +374,14 @@ int storage_create(struct window *window, const struct window_request *request)
 
 void storage_destroy(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     storage_versions_close(storage);
     remote_files_close(storage);
     for (int i = 0; storage->remote_parts && i < storage->ranks; i++)
         storage_part_unmap(&storage->remote_parts[i]);
     for (int i = 0; i < storage->hold_count; i++)
         if (group_in_space(window->group, i))
-            hold_release(window->group->members[i]);
+            task_hold_release(window->group->members[i]);
     struct storage_file file = storage->own.region.file;
     storage_part_unmap(&storage->own);
     storage_region_unmap(&storage->whole_region);
@@ -396,5 +396,5 @@ void storage_destroy(struct window *window)
     free(storage->dirty_maps);
     free(storage->counts);
     free(storage);
-    window->memory = NULL;
+    window->provider_data = NULL;
 }

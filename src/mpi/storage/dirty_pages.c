@@ -103,7 +103,7 @@ static int pages_can_be_pinned(const struct storage_window *storage)
 /* Whether all stores into this rank's part can be tracked. */
 static int all_stores_are_tracked(const struct window *window)
 {
-    const struct storage_window *storage = window->memory;
+    const struct storage_window *storage = window->provider_data;
     if (storage->overlaps) /* through the other parts' mappings */
         return 0;
     if (window->group->is_one_space || storage->ranks == 1)
@@ -155,7 +155,7 @@ static int track(const struct storage_window *storage, struct storage_region *re
 
 void dirty_tracking_begin(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     if (!has_control_memory(window))
         return;
     (void)pthread_once(&forks_once, watch_forks);
@@ -173,7 +173,7 @@ void dirty_tracking_begin(struct window *window)
 /* The mutex keeps two threads from tracking one region. */
 void dirty_tracking_before_store(struct window *window, int rank)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     if (!storage->versions_kept || !storage->dirty_maps || storage->is_contiguous ||
         rank == storage->rank || storage->remote_parts[rank].region.is_view ||
         has_untracked(window, rank))
@@ -206,7 +206,7 @@ static void add_ranges(struct storage_window *storage, int rank, int64_t at,
 
 static void publish_whole(struct window *window, struct storage_ranges *ranges)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     if (!storage->whole_region.changes)
         return; /* all parts are untracked */
     if (storage_region_changes(&storage->whole_region, ranges) != 0) {
@@ -222,7 +222,7 @@ static void publish_whole(struct window *window, struct storage_ranges *ranges)
 
 static void publish_part(struct window *window, int rank, struct storage_ranges *ranges)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_part *part = part_of(storage, rank);
     if (!part->region.changes)
         return; /* no store from this process, or untracked */
@@ -234,7 +234,7 @@ static void publish_part(struct window *window, int rank, struct storage_ranges 
 
 void dirty_pages_publish(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_ranges ranges = {0};
     if (!has_control_memory(window))
         return;
@@ -252,7 +252,7 @@ void dirty_pages_publish(struct window *window)
 /* Moves the pages of this rank's map to the ranges. 0 or -ENOMEM. */
 static int collect_pages(struct window *window, struct storage_ranges *ranges)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     _Atomic uint64_t *map = storage->dirty_maps[storage->rank];
     size_t words = map_words(storage_part_size(&storage->own));
     for (size_t i = 0; i < words; i++) {
@@ -272,7 +272,7 @@ static int collect_pages(struct window *window, struct storage_ranges *ranges)
 
 int dirty_pages_take(struct window *window, struct storage_ranges *ranges)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     const struct storage_part *own = &storage->own;
     uint64_t at = region_offset(own);
     int result = 0;

@@ -101,7 +101,7 @@ int storage_info_write(const struct storage_window *storage, MPI_Info info)
 
 /* One thread per request. It calls no MPI, so MPI_THREAD_MULTIPLE is not needed. */
 
-static void *flush(void *argument)
+static void *flush_thread(void *argument)
 {
     struct onespace_window_request *request = argument;
     uint64_t began = futex_now_ns();
@@ -123,7 +123,7 @@ int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64
     request->handle = handle;
     request->offset = offset;
     request->length = length;
-    int error = pthread_create(&request->thread, NULL, flush, request);
+    int error = pthread_create(&request->thread, NULL, flush_thread, request);
     if (error) {
         free(request);
         return -error;
@@ -158,7 +158,7 @@ void storage_requests_wait_all(struct storage_window *storage)
     }
 }
 
-/* ---- The provider ---- */
+/* ---- Errors ---- */
 
 int storage_error_class(int result)
 {
@@ -194,7 +194,7 @@ int storage_report(int rank, const char *call, int result, const struct storage_
 struct storage_window *storage_window_of(MPI_Win handle)
 {
     struct window *window = window_find(handle);
-    return window && window->provider == &provider_storage ? window->memory : NULL;
+    return window && window->provider == &provider_storage ? window->provider_data : NULL;
 }
 
 /* ---- Counting ---- */
@@ -254,7 +254,7 @@ int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t 
 }
 
 /* A program may compute the addresses of the parts of a shared window without a query. */
-static int is_dirty(struct window *window, int rank)
+static int take_dirty(struct window *window, int rank)
 {
     return window->flavor == MPI_WIN_FLAVOR_SHARED ||
            (window->usage && rma_take_dirty(window, rank));
@@ -263,13 +263,13 @@ static int is_dirty(struct window *window, int rank)
 /* Flushes this rank's part and those that it has dirtied; continues after a failure. */
 static int flush_all(struct window *window, uint64_t *bytes, struct storage_error *error)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     int outcome = 0;
     for (int i = 0; i < storage->ranks; i++) {
         struct storage_part *part = i == storage->rank      ? &storage->own
                                     : storage->remote_parts ? &storage->remote_parts[i]
                                                             : NULL;
-        if (!part || (i != storage->rank && !is_dirty(window, i)))
+        if (!part || (i != storage->rank && !take_dirty(window, i)))
             continue;
         *bytes += part->layout.storage_length;
         int result = flush_part(part, 0, storage_part_size(part), error);
@@ -280,7 +280,7 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
 
 static int sync_window(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_error error = {""};
     uint64_t began = futex_now_ns(), bytes = 0;
     int result = flush_all(window, &bytes, &error);
@@ -292,7 +292,7 @@ static int sync_window(struct window *window)
  */
 static void close_storage(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_error error = {""};
     int result = 0;
     storage_requests_wait_all(storage);
@@ -311,7 +311,7 @@ static void close_storage(struct window *window)
 /* Returns the first error of all ranks. Without close, the window was never created. */
 static int free_storage(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     int64_t min = -storage->close_result;
     if (storage->is_closing && allreduce_min_end(&storage->all_ranks, &min) < 0) {
         layer_message(storage->rank, "MPI_Win_free: another rank has ended, or MPI failed: whether "
@@ -324,7 +324,7 @@ static int free_storage(struct window *window)
 
 static int describe(struct window *window, MPI_Info info)
 {
-    return storage_info_write(window->memory, info);
+    return storage_info_write(window->provider_data, info);
 }
 
 const struct window_provider provider_storage = {

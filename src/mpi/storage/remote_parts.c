@@ -66,7 +66,7 @@ void remote_files_close(struct storage_window *storage)
 
 static int file_descriptor_of(const struct window *window, int rank)
 {
-    const struct storage_window *storage = window->memory;
+    const struct storage_window *storage = window->provider_data;
     if (storage->own.region.file.fd >= 0 && storage->is_contiguous)
         return storage->own.region.file.fd;
     if (storage->is_contiguous)
@@ -90,7 +90,7 @@ static int file_descriptor_of(const struct window *window, int rank)
 void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, char *own,
                        size_t size)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_region *region =
         rank == storage->rank ? &storage->own.region : &storage->remote_parts[rank].region;
     int is_inside =
@@ -171,7 +171,7 @@ static int map_remote_part(const struct window *window, int rank, struct storage
 static int map_whole(struct window *window, const struct part_record *all,
                      struct storage_error *error)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     const struct part_record *lead = &all[storage->lead_rank], *last = &all[storage->ranks - 1];
     struct storage_region *whole = &storage->whole_region;
     whole->file.fd = open_remote_fd(window->group, storage->lead_rank, lead->file);
@@ -202,7 +202,7 @@ static int view_part(struct storage_window *storage, struct storage_part *part,
 static int map_parts(struct window *window, const struct part_record *all,
                      struct storage_error *error)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     const struct group *group = window->group;
     int result = 0;
     storage->remote_parts = calloc((size_t)group->ranks, sizeof(*storage->remote_parts));
@@ -212,7 +212,7 @@ static int map_parts(struct window *window, const struct part_record *all,
         storage->remote_parts[i].region.file.fd = -1;
     for (; storage->hold_count < group->ranks; storage->hold_count++)
         if (group_in_space(group, storage->hold_count) &&
-            (result = hold_acquire(group->members[storage->hold_count])) < 0)
+            (result = task_hold_acquire(group->members[storage->hold_count])) < 0)
             return result;
     if (storage->is_contiguous && !group->is_one_space && storage->own.region.file.fd < 0)
         result = map_whole(window, all, error);
@@ -233,7 +233,7 @@ static int map_parts(struct window *window, const struct part_record *all,
 
 static void unmap_parts(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     for (int i = 0; storage->remote_parts && i < storage->ranks; i++)
         storage_part_unmap(&storage->remote_parts[i]);
     free(storage->remote_parts);
@@ -298,12 +298,13 @@ static int map_control(struct window *window, const uint64_t *sizes, int control
         munmap(shared, size);
         return -ENOMEM;
     }
-    return dirty_maps_init(window->memory, sizes, (char *)at + rma_shared_size(shared->ranks));
+    return dirty_maps_init(window->provider_data, sizes,
+                           (char *)at + rma_shared_size(shared->ranks));
 }
 
 static void unmap_control(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     free(storage->dirty_maps);
     storage->dirty_maps = NULL;
     if (window->rma_shared_mapped)
@@ -318,7 +319,7 @@ static void unmap_control(struct window *window)
 
 static struct part_record own_part_record(const struct window *window, int error, int control)
 {
-    const struct storage_window *storage = window->memory;
+    const struct storage_window *storage = window->provider_data;
     const struct storage_layout *layout = &storage->own.layout;
     return (struct part_record){
         .error = error,
@@ -338,7 +339,7 @@ static struct part_record own_part_record(const struct window *window, int error
 /* Publishes the parts' addresses in the window, when all are mapped. */
 static int publish_bases(struct window *window)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     window->base = storage->own.base;
     window->overlaps = storage->overlaps;
     int level = MPI_THREAD_MULTIPLE;
@@ -424,6 +425,6 @@ int storage_map_remote_parts(struct window *window, const struct window_request 
                           request->call);
         return request->is_shared ? MPI_ERR_RMA_SHARED : MPI_ERR_OTHER;
     }
-    window->base = ((struct storage_window *)window->memory)->own.base;
+    window->base = ((struct storage_window *)window->provider_data)->own.base;
     return result;
 }

@@ -18,8 +18,8 @@
 struct versions;
 struct remote_file; /* remote_parts.c */
 
-/* window->memory of the provider "on storage". Some ranks of such a window may have asked for
- * memory: they have a part without a file. */
+/* window->provider_data of the provider "on storage". Some ranks of such a window may have asked
+ * for memory: they have a part without a file. */
 struct storage_window {
     struct storage_hints hints; /* of this rank; not is_storage: a part in memory */
     struct storage_part own;    /* own.region.file is this rank's descriptor of its file */
@@ -80,7 +80,7 @@ int storage_report(int rank, const char *call, int result, const struct storage_
 
 /* create.c: window_provider.allocate. */
 int storage_create(struct window *window, const struct window_request *request);
-/* Unmaps, closes, and frees window->memory; leaves the file as it is. */
+/* Unmaps, closes, and frees window->provider_data; leaves the file as it is. */
 void storage_destroy(struct window *window);
 
 /* remote_parts.c: makes all parts of this node addressable. Collective, as allocate is. error: this

@@ -29,7 +29,7 @@ static int min(void *context, int64_t value, int64_t *result)
 static int dirty_ranges(void *context, struct storage_ranges *ranges)
 {
     struct window *window = context;
-    const struct storage_window *storage = window->memory;
+    const struct storage_window *storage = window->provider_data;
     const struct storage_layout *layout = &storage->own.layout;
     int result = dirty_pages_take(window, ranges);
     if (result < 0 || !layout->memory_length)
@@ -55,7 +55,7 @@ static uint64_t seconds(uint64_t nanoseconds)
  * that time is the last commit's. */
 static void progress(void *context, uint64_t done, uint64_t of)
 {
-    struct storage_window *storage = ((struct window *)context)->memory;
+    struct storage_window *storage = ((struct window *)context)->provider_data;
     uint64_t now = futex_now_ns(), took = now - storage->progress.began, mib = done >> 20;
     const char *file = storage->hints.filename;
     storage->progress.bytes = of;
@@ -87,7 +87,7 @@ static void progress(void *context, uint64_t done, uint64_t of)
 
 static struct versions_part part_of(struct window *window)
 {
-    const struct storage_window *storage = window->memory;
+    const struct storage_window *storage = window->provider_data;
     const struct storage_layout *layout = &storage->own.layout;
     return (struct versions_part){
         .path = storage->hints.filename,
@@ -195,7 +195,7 @@ static int share_newest_version(struct storage_window *storage, int result_here)
 
 int storage_versions_open(struct window *window, const char *call)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_error error = {""};
     struct agreement_comm *ranks;
     int64_t all = 0;
@@ -235,7 +235,7 @@ void storage_versions_close(struct storage_window *storage)
  * part is written; the ranks with versions agree on that inside versions_commit. */
 int storage_versions_commit(struct window *window, const char *call)
 {
-    struct storage_window *storage = window->memory;
+    struct storage_window *storage = window->provider_data;
     struct storage_error error = {""};
     uint64_t began = futex_now_ns();
     int64_t all = 0;
