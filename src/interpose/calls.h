@@ -28,7 +28,7 @@ enum map_effect {
 
 /* Replaces the call `nr` of the task `self`: returns its result or -errno. */
 typedef long interposed_handler(struct space_slot *self, long nr, const long arguments[6]);
-/* The same in a guarded task. It makes the call by interpose_unguarded_call. */
+/* The same in a guarded task. It makes the call by interpose_run_call. */
 typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
                              const long arguments[6]);
 

@@ -99,8 +99,7 @@ static long run(const struct interposed_call *call, interposed_handler *handler,
     return result;
 }
 
-long interpose_unguarded_call(struct space_slot *self, int is_loader, long nr,
-                              const long arguments[6])
+long interpose_run_call(struct space_slot *self, int is_loader, long nr, const long arguments[6])
 {
     const struct interposed_call *call = find(nr);
     return run(call, is_loader && call->ldso_handler ? call->ldso_handler : call->handler, self, nr,
@@ -111,18 +110,18 @@ static long guarded_call(struct space_slot *self, int is_loader, long nr, const 
 {
     guarded_handler *handler = find(nr)->guarded_handler;
     return handler ? handler(self, is_loader, nr, arguments)
-                   : interpose_unguarded_call(self, is_loader, nr, arguments);
+                   : interpose_run_call(self, is_loader, nr, arguments);
 }
 
 long interpose_call(struct space_slot *self, long nr, const long arguments[6])
 {
     return ARCH_HAS_KEYS && self->guard_key ? guarded_call(self, 0, nr, arguments)
-                                            : interpose_unguarded_call(self, 0, nr, arguments);
+                                            : interpose_run_call(self, 0, nr, arguments);
 }
 
 long interpose_dispatch(const struct arch_patched_syscall *call, const long arguments[6])
 {
-    return interpose_unguarded_call(call->self, call->is_loader != 0, call->nr, arguments);
+    return interpose_run_call(call->self, call->is_loader != 0, call->nr, arguments);
 }
 
 static long dispatch_guarded(const struct arch_patched_syscall *call, const long arguments[6])

@@ -28,8 +28,7 @@ long interpose_dispatch(const struct arch_patched_syscall *call, const long argu
  * kernel. */
 long interpose_call(struct space_slot *self, long nr, const long arguments[6]);
 /* The same without what guard mode adds. `is_loader`: from a patch site in ld.so. */
-long interpose_unguarded_call(struct space_slot *self, int is_loader, long nr,
-                              const long arguments[6]);
+long interpose_run_call(struct space_slot *self, int is_loader, long nr, const long arguments[6]);
 
 /* Initialises the state of a claimed slot. */
 void interpose_init_slot(struct space *space, struct space_slot *slot);

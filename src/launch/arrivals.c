@@ -62,10 +62,10 @@ static void join_launch(struct host *host, struct request *request)
 
 /* If the launcher said how many ranks it starts on this node, the host starts them together. Ranks
  * that spin until the last one has started would take the CPUs that the last ones need to start. */
-static void hold(struct host *host, struct request *request)
+static void await_other_ranks(struct host *host, struct request *request)
 {
     char message[1024] = "";
-    struct request **last = &host->held;
+    struct request **last = &host->waiting;
     join_launch(host, request);
     int result = check_request(host, request, message, sizeof(message));
     if (result < 0) {
@@ -76,9 +76,9 @@ static void hold(struct host *host, struct request *request)
     while (*last)
         last = &(*last)->next;
     *last = request;
-    host->held_count++;
-    if (host->ranks_seen + host->held_count >= host->ranks_expected)
-        host_queue_held(host, host->held_count == host->ranks_expected);
+    host->waiting_count++;
+    if (host->ranks_seen + host->waiting_count >= host->ranks_expected)
+        host_queue_held(host, host->waiting_count == host->ranks_expected);
 }
 
 /* The peer sent no request, or only a part of one. A peer that sent nothing at all is no rank:
@@ -106,7 +106,7 @@ void host_serve_arrivals(struct host *host)
         request->next = NULL;
         host->arrival_count--;
         if (result > 0)
-            hold(host, request);
+            await_other_ranks(host, request);
         else
             drop(host, request);
     }

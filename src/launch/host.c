@@ -26,7 +26,7 @@
 #include "launch/launch.h"
 #include "space/registry.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, HOLD_MS = 300, ALONE_MS = 2000 };
+enum { LINGER_MS = 200, EXPECT_MS = 10000, OTHER_RANKS_MS = 300, ALONE_MS = 2000 };
 
 int64_t host_now_ms(void)
 {
@@ -126,14 +126,14 @@ static void start_task(struct host *host, struct request *request)
 void host_queue_held(struct host *host, int complete)
 {
     struct request **last = &host->queue;
-    for (struct request *request = host->held; complete && request; request = request->next)
+    for (struct request *request = host->waiting; complete && request; request = request->next)
         request->head.flags |= ONESPACE_SPAWN_TOGETHER;
     while (*last)
         last = &(*last)->next;
-    *last = host->held;
-    host->ranks_seen += host->held_count;
-    host->held = NULL;
-    host->held_count = 0;
+    *last = host->waiting;
+    host->ranks_seen += host->waiting_count;
+    host->waiting = NULL;
+    host->waiting_count = 0;
 }
 
 /* Asks two shims at a time for their descriptors, so that the next one answers while a task is made
@@ -230,7 +230,7 @@ static void warn_if_alone(const struct host *host, const struct client *client,
 static void add_to_total(struct host *host, struct protocol_reply *reply)
 {
     report_add(&host->total, &reply->status);
-    if (host->clients->next || host->held || host->queue)
+    if (host->clients->next || host->waiting || host->queue)
         return;
     reply->total = host->total;
     host->total = (struct report_total){0};
@@ -414,8 +414,8 @@ static int serve_round(struct host *host, int idle_timeout_ms)
         return 1;
     unsigned count = fill_polled(host, polled), at = 2;
     int waits =
-        host->held || host->queue || launch_kill_is_pending(host) || some_client_waits(host);
-    int timeout = waits ? HOLD_MS : idle_timeout_ms, arrivals = host_arrival_timeout(host);
+        host->waiting || host->queue || launch_kill_is_pending(host) || some_client_waits(host);
+    int timeout = waits ? OTHER_RANKS_MS : idle_timeout_ms, arrivals = host_arrival_timeout(host);
     int is_shortened = arrivals >= 0 && (timeout < 0 || arrivals < timeout);
     int ready = poll(polled, count, is_shortened ? arrivals : timeout);
     int is_late = ready == 0 && !is_shortened; /* the others are late, or join another space */
@@ -503,7 +503,7 @@ int host_serve(int listener, const char *directory, const char *name, int expect
         snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */
     }
     for (;;) {
-        int idle = !host.clients && !host.held && !host.queue && !host.arrivals;
+        int idle = !host.clients && !host.waiting && !host.queue && !host.arrivals;
         int launcher_lives = launcher == 0 || kill(launcher, 0) == 0 || errno != ESRCH;
         int expects_ranks =
             (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) && launcher_lives;

@@ -161,8 +161,8 @@ struct host {
     struct client *clients;
     struct request *arrivals; /* not received completely */
     int arrival_count;
-    struct request *held; /* received; started when all ranks have arrived */
-    int held_count;
+    struct request *waiting; /* received; started when all ranks have arrived */
+    int waiting_count;
     struct request *queue; /* to be started, in this order */
     struct launch *launches;
     int64_t mappings_counted_ms; /* when mappings were counted last */

@@ -167,8 +167,8 @@ void launch_refuse(struct host *host, struct request *request, int error, const 
     fail(launch, error, message[0] ? message : strerror(-error));
     memcpy(text, launch->message, sizeof(text));
     error = launch->error;
-    unsigned held = move_requests(&host->held, launch, &waiting);
-    host->held_count -= (int)held;
+    unsigned held = move_requests(&host->waiting, launch, &waiting);
+    host->waiting_count -= (int)held;
     host->ranks_seen += (int)held;
     (void)move_requests(&host->queue, launch, &waiting);
     refuse_one(host, request, error, text);

@@ -28,11 +28,11 @@ enum { REAPER_STACK = 64 * 1024, EXEC_POLL_NS = 1000000, CLOSE_WAIT_NS = 1000000
 
 /* ---- The end of a member ---- */
 
-/* The spawner of `child` has ended: the root inherits the child, or no member waits for it any
- * more. The spawner may have died between collecting the status and freeing the slot. */
+/* The spawner of `child` has ended, so no member waits for the child any more. The spawner may have
+ * died between collecting the status and freeing the slot. */
 static void orphan_child(struct space *space, struct space_slot *child)
 {
-    atomic_store(&child->orphan, 1);
+    atomic_store(&child->spawner_has_ended, 1);
     uint32_t ended = slot_ended(atomic_load(&child->id));
     atomic_compare_exchange_strong(&child->state, &ended, SLOT_COLLECTED);
     if (slot_state(child) == SLOT_ABORTING && atomic_load(&child->memory) == MEMORY_NONE)
@@ -59,7 +59,7 @@ static void orphan_children(struct space *space, struct space_slot *slot)
         if (not_started) {
             group_leave(space, child);
             atomic_store(&child->state, SLOT_ABORTING);
-            memory_release(space, &child, 1);
+            memory_unmap_unless_held(space, &child, 1);
         } else if (kind >= SLOT_STARTING && kind <= SLOT_ABORTING && child->spawner == id) {
             orphan_child(space, child);
         }
@@ -86,7 +86,7 @@ static void member_left(struct space *space, struct space_slot *slot)
     thread_tasks_end_with_process(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
     end_membership(space, slot);
-    memory_release(space, &slot, 1);
+    memory_unmap_unless_held(space, &slot, 1);
     futex_bump(&space->names);
 }
 
@@ -99,8 +99,8 @@ static void publish_status(struct space_slot *slot)
         futex_wake(&slot->child_result, INT32_MAX);
     /* The spawner collects a child that never entered its program, whatever the flags. */
     int entered = atomic_load(&slot->child_result) == 1;
-    int has_no_waiter =
-        atomic_load(&slot->orphan) || (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
+    int has_no_waiter = atomic_load(&slot->spawner_has_ended) ||
+                        (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);
     atomic_store(&slot->state, has_no_waiter ? SLOT_COLLECTED : slot_ended(atomic_load(&slot->id)));
     if (has_no_waiter)
@@ -126,7 +126,7 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
             killed[killed_count++] = slot;
     }
     vfork_children_hold(space, killed, killed_count);
-    memory_release(space, members, member_count);
+    memory_unmap_unless_held(space, members, member_count);
     for (unsigned i = 0; i < count; i++) {
         orphan_children(space, ends[i].slot);
         publish_status(ends[i].slot);

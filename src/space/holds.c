@@ -258,7 +258,7 @@ static int has_cell_set(struct space *space, unsigned owner)
     return 0;
 }
 
-static int has_hold_else_pending(struct space *space, struct space_slot *owner)
+static int announce_and_find_hold(struct space *space, struct space_slot *owner)
 {
     int was_imported = atomic_load(&owner->was_imported) != 0;
     if (!was_imported && !atomic_load(&owner->was_called))
@@ -278,7 +278,7 @@ static int has_hold_else_pending(struct space *space, struct space_slot *owner)
 static void mark_unless_held(struct space *space, struct space_slot *owner)
 {
     atomic_store(&owner->memory, MEMORY_CHECKING);
-    int held = has_hold_else_pending(space, owner);
+    int held = announce_and_find_hold(space, owner);
     atomic_store(&owner->memory, held ? MEMORY_PRESENT : MEMORY_UNMAPPING);
     if (held)
         return;
@@ -294,7 +294,7 @@ static int is_unmapping(const struct space_slot *owner)
     return atomic_load(&owner->memory) == MEMORY_UNMAPPING;
 }
 
-void memory_release(struct space *space, struct space_slot *const *owners, unsigned count)
+void memory_unmap_unless_held(struct space *space, struct space_slot *const *owners, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         mark_unless_held(space, owners[i]);
@@ -325,7 +325,7 @@ void memory_reclaim(struct space *space)
         uint32_t state = slot_state(slot);
         int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
         if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
-            memory_release(space, &slot, 1);
+            memory_unmap_unless_held(space, &slot, 1);
     }
 }
 

@@ -134,7 +134,8 @@ struct space_interpose {
     struct space_sigaction actions[2];        /* SIGSEGV, SIGBUS */
     uintptr_t image_low, image_high;          /* extent of the library that ld.so is loading */
     int32_t image_fd;
-    _Atomic uint32_t break_kept; /* pages above the break that a later growth must make zero */
+    _Atomic uint32_t
+        break_kept_pages; /* pages above the break that a later growth must make zero */
     uintptr_t trampolines, trampoline_data; /* addresses of their page and of its data page */
     uintptr_t fault_trampoline; /* our handler for SIGSEGV and SIGBUS, 0: not installed */
     /* In the task's own copy of the library; set under `lock` by its first call into another

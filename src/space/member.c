@@ -33,7 +33,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->memory, MEMORY_NONE);
     atomic_store(&slot->reclaim_pending, 0);
     atomic_store(&slot->pid, 0);
-    atomic_store(&slot->orphan, 0);
+    atomic_store(&slot->spawner_has_ended, 0);
     atomic_store(&slot->leaving, 0);
     atomic_store(&slot->exited, 0);
     slot->sweeps = 0;

@@ -149,7 +149,8 @@ void reaper_recheck(struct space *space);
 
 /* By the reaper: unmaps the memory of these slots, now or when the last hold is released. Slots in
  * sequence are unmapped by one call, because each takes the lock of the address space. */
-void memory_release(struct space *space, struct space_slot *const *owners, unsigned count);
+void memory_unmap_unless_held(struct space *space, struct space_slot *const *owners,
+                              unsigned count);
 /* By the reaper, in each round: frees slots whose memory is unmapped, and unmaps what is no longer
  * held. */
 void memory_reclaim(struct space *space);

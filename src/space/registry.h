@@ -2,9 +2,10 @@
  *
  * Every program in the space may carry its own copy of the library, so everything here crosses
  * programs; the header of the registry has the ABI tag of the build (base/shared_header.h). A task
- * may be killed between any two instructions, so no state here depends on a lock that a dead task may
- * hold (map_throttle only orders calls, and is taken over). Each word has one writer, or is changed
- * by one atomic operation, and the reaper completes or undoes what a dead task left half done. */
+ * may be killed between any two instructions, so no state here depends on a lock that a dead task
+ * may hold (map_throttle only orders calls, and is taken over). Each word has one writer, or is
+ * changed by one atomic operation, and the reaper completes or undoes what a dead task left half
+ * done. */
 #ifndef ONESPACE_SPACE_REGISTRY_H
 #define ONESPACE_SPACE_REGISTRY_H
 
@@ -213,15 +214,15 @@ struct space_slot {
     _Atomic int32_t id;      /* unique while the space lives; slot index = id mod slots */
     _Atomic uint32_t ended;  /* the futex of onespace_watch; reaper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
-    _Atomic int32_t pid;
+    _Atomic int32_t pid;     /* its spawner or the reaper, after clone; read by all */
     /* Set by the reaper before it checks whether the memory is held; read by the member that
      * releases the last hold, which then wakes the reaper. */
     _Atomic uint32_t reclaim_pending;
     /* Blocks that other tasks have freed, linked through their first words; see agent/free.c. */
     _Atomic uintptr_t returned;
-    int32_t spawner;         /* id of the member that spawned it */
-    _Atomic uint32_t orphan; /* reaper: the spawner has ended, and the root inherits */
-    uint32_t flags;          /* ONESPACE_SPAWN_* */
+    int32_t spawner;                    /* id of the member that spawned it */
+    _Atomic uint32_t spawner_has_ended; /* reaper: the status will be discarded */
+    uint32_t flags;                     /* ONESPACE_SPAWN_* */
     int32_t number, ntasks;
     /* Id of its group, or 0. Written by its spawner in group_join, cleared by the reaper, or by a
      * spawner that could not make the task. Read by all spawners. */
@@ -233,6 +234,7 @@ struct space_slot {
     _Atomic uint32_t exited;
     uint32_t sweeps;              /* reaper: censuses that could not identify all threads */
     _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
+    /* enum child_stage of a failure: the child or the reaper writes it, its spawner reads it. */
     _Atomic int32_t child_stage;
     /* Futex: 1 when its libraries are loaded. Written with release by the task's agent, or by the
      * spawner where there is no agent. */

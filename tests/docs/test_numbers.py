@@ -55,7 +55,7 @@ CONSTANTS = [
     ("interposition.md", "and {} more", INTERVALS, "INTERVALS_SPILLED", 1),
     ("interposition.md", "steps of {} MiB", "src/interpose/memory/brk.c", "BREAK_STEP", MIB),
     ("interposition.md", "data of up to {} KiB", "src/interpose/ldso.c", "POPULATE_DATA", KIB),
-    ("libraries.md", "waits up to {} seconds for all", "src/launch/host.c", "HOLD_MS", 1000),
+    ("libraries.md", "waits up to {} seconds for all", "src/launch/host.c", "OTHER_RANKS_MS", 1000),
     ("libraries.md", "asks two shims at a time", "src/launch/host.c", "ASKED_AT_ONCE", 1),
     ("libraries.md", "for two seconds", "src/launch/host_launch.c", "GRACE_MS", 1000),
     ("life-of-a-task.md", "{} MiB of guard", LAYOUT, "LAYOUT_STACK_GUARD", MIB),

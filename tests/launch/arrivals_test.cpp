@@ -71,10 +71,10 @@ void launch_refuse(host *, request *request, int, const char *)
 void host_queue_held(host *host, int)
 {
     groups_started++;
-    host->ranks_seen += host->held_count;
-    host->held_count = 0;
-    while (request *request = host->held) {
-        host->held = request->next;
+    host->ranks_seen += host->waiting_count;
+    host->waiting_count = 0;
+    while (request *request = host->waiting) {
+        host->waiting = request->next;
         close(request->socket);
         request_free(request);
     }
@@ -149,7 +149,7 @@ TEST_F(Arrivals, connections_that_send_nothing_are_no_ranks)
         close(connection()); // as runtime_dir_remove_dead_sockets does
     host_serve_arrivals(&server);
     EXPECT_EQ(server.ranks_seen, 0);
-    EXPECT_EQ(server.held_count, 1);
+    EXPECT_EQ(server.waiting_count, 1);
     EXPECT_EQ(groups_started, 0); // it waits for the second rank
     EXPECT_EQ(server.arrivals, nullptr);
     close(rank);
@@ -175,10 +175,10 @@ TEST_F(Arrivals, request_that_comes_byte_by_byte_is_not_waited_for)
         send(slow, std::string(1, byte));
         host_serve_arrivals(&server);
     }
-    EXPECT_EQ(server.held_count, 0);
+    EXPECT_EQ(server.waiting_count, 0);
     send(rank, all);
     host_serve_arrivals(&server);
-    EXPECT_EQ(server.held_count, 1); // before the other is there
+    EXPECT_EQ(server.waiting_count, 1); // before the other is there
     send(slow, std::string(1, all.back()));
     host_serve_arrivals(&server);
     EXPECT_EQ(groups_started, 1);
@@ -214,7 +214,7 @@ TEST_F(Arrivals, rubbish_is_turned_away)
     send(fd, bad);
     host_serve_arrivals(&server);
     EXPECT_EQ(server.arrivals, nullptr);
-    EXPECT_EQ(server.held_count, 0);
+    EXPECT_EQ(server.waiting_count, 0);
     close(fd);
 }
 

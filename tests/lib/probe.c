@@ -28,7 +28,7 @@ void probe_describe(char *text, size_t size)
                 text + at, size - at,
                 "slot %u: state %x memory %u pid %d/%d spawner %d orphan %u child %d %s\n", i,
                 state, atomic_load(&slot->memory), atomic_load(&slot->pid),
-                atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->orphan),
+                atomic_load(&space->pids[i]), slot->spawner, atomic_load(&slot->spawner_has_ended),
                 atomic_load(&slot->child_result), slot->program);
     }
 }

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import BUILD, ONESPACE, RUN
 
 NOBODY = 65534
 
@@ -200,12 +200,12 @@ def test_ranks_agree_on_a_directory_in_tmp(squatter):
 
 
 def test_tmp_in_which_nothing_can_be_made_is_named(job, tool):
-    """A directory that is another user's, in a /tmp where this user can make no other."""
-    script = 'mount -t tmpfs -o mode=755 none /tmp && mkdir "$0" && exec "$@"'
+    """A directory that is another user's, in a /tmp where this user can make no other. The build may be in /tmp."""
+    script = f'mount --bind {BUILD} /mnt && mount -t tmpfs -o mode=755 none /tmp && mkdir "$0" && exec "$@"'
     plain = job.run([tool("unshare"), "-m", "sh", "-c", script, PLACE, "true"], cwd="/")
     if plain.code != 0:
         pytest.skip(f"cannot mount: {plain.err}")
-    run = as_user([*UNSET, *RUN, "--space", "x", "true"], USER)
+    run = as_user([*UNSET, "/mnt/bin/onespace", "run", "--space", "x", "true"], USER)
     result = job.run(["unshare", "-m", "sh", "-c", script, PLACE, *run], cwd="/")
     text = f"{PLACE} is another user's, and no other directory can be made in /tmp: Permission denied: set XDG_RUNTIME"
     assert result.code == 1 and text in result.err and "remove" not in result.err, str(result)

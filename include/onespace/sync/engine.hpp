@@ -23,7 +23,7 @@ namespace onespace::sync
 
 // The algorithms, for all numbers of ranks. All ranks must choose the same.
 enum class algorithm {
-    automatic, // flat if the ranks are few or share CPUs; else doubling or tree
+    automatic, // flat if the ranks are few or share CPUs; else doubling
     flat,      // each rank reads all others: one step
     doubling,  // recursive doubling, ceil(log2 n) steps
     tree,      // up and down a tree that follows the machine's topology
@@ -94,14 +94,13 @@ template <member Member> class engine
         bool can_use_tree =
             commutes && how_ != algorithm::flat &&
             bytes <= (root == all_ranks ? slots<Member>::medium_room : slots<Member>::long_room);
-        if (!is_read_by_all(bytes) && !can_use_tree) {
+        if (!is_short(bytes) && !can_use_tree) {
             contiguous<Combine> blocks(combine, sum_, element);
             return large_reduce(in, out, bytes, element, blocks, root);
         }
         bool gets = root == all_ranks || root == member_.rank();
         // By doubling each rank sends several messages, which must fit slots.
-        bool uses_doubling =
-            root == all_ranks && how_ == algorithm::doubling && is_read_by_all(bytes);
+        bool uses_doubling = root == all_ranks && how_ == algorithm::doubling && is_short(bytes);
         bool uses_tree = can_use_tree && !uses_doubling;
         slots_.begin();
         if (uses_tree)
@@ -264,7 +263,7 @@ template <member Member> class engine
 
     // Whether it is faster that each rank that gets the result reads the data of all ranks than
     // that each combines a slice of it, which needs three waits (measured).
-    bool is_read_by_all(std::size_t bytes) const
+    bool is_short(std::size_t bytes) const
     {
         std::size_t all = bytes * member_.size(), most = member_.oversubscribed() ? 32768 : 4096;
         if (is_large_)

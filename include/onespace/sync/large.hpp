@@ -233,7 +233,7 @@ template <class Combine>
 void engine<Member>::reduce_scatter(const void *in, std::size_t bytes, void *out, std::size_t begin,
                                     std::size_t end, std::size_t element, Combine &combine)
 {
-    if (!is_read_by_all(bytes)) {
+    if (!is_short(bytes)) {
         contiguous<Combine> blocks(combine, sum_, element);
         return large_reduce_scatter(in, bytes, out, begin, end, element, blocks);
     }
@@ -273,7 +273,7 @@ template <class Combine>
 void engine<Member>::scan(const void *in, void *out, std::size_t bytes, std::size_t element,
                           Combine &combine, bool exclusive)
 {
-    if (!is_read_by_all(bytes)) {
+    if (!is_short(bytes)) {
         contiguous<Combine> blocks(combine, sum_, element);
         return large_scan(in, out, bytes, element, blocks, exclusive);
     }

@@ -104,7 +104,7 @@ static int is_private(int is_loader, const long a[6])
 
 long guard_mmap(struct space_slot *self, int is_loader, long nr, const long a[6])
 {
-    long result = interpose_unguarded_call(self, is_loader, nr, a);
+    long result = interpose_run_call(self, is_loader, nr, a);
     if (!raw_failed(result) && is_private(is_loader, a) && may_set_key(self) &&
         in_range(self, (uintptr_t)result, (size_t)a[1]))
         guard_set_key(self, (uintptr_t)result, (size_t)a[1], (int)a[2]);
@@ -118,7 +118,7 @@ long guard_brk(struct space_slot *self, int is_loader, long nr, const long a[6])
     struct space_interpose *interpose = &self->interpose;
     uint64_t mapped = atomic_load_explicit(&interpose->break_mapped, memory_order_relaxed);
     uint64_t now = atomic_load_explicit(&interpose->break_now, memory_order_relaxed);
-    long result = interpose_unguarded_call(self, is_loader, nr, a);
+    long result = interpose_run_call(self, is_loader, nr, a);
     uint64_t end = atomic_load_explicit(&interpose->break_mapped, memory_order_relaxed);
     if (!may_set_key(self))
         return result;
@@ -136,7 +136,7 @@ long guard_process_vm_writev(struct space_slot *self, int is_loader, long nr, co
 {
     const struct space_guard *guard = &space_registry()->guard;
     uint32_t rights = guard_open(guard);
-    long result = interpose_unguarded_call(self, is_loader, nr, a);
+    long result = interpose_run_call(self, is_loader, nr, a);
     guard_close(guard, rights);
     return result;
 }
@@ -150,13 +150,13 @@ long guard_prctl(struct space_slot *self, int is_loader, long nr, const long a[6
 {
     if (a[0] == PR_SET_SECCOMP)
         record_filter(self);
-    return interpose_unguarded_call(self, is_loader, nr, a);
+    return interpose_run_call(self, is_loader, nr, a);
 }
 
 long guard_seccomp(struct space_slot *self, int is_loader, long nr, const long a[6])
 {
     record_filter(self);
-    return interpose_unguarded_call(self, is_loader, nr, a);
+    return interpose_run_call(self, is_loader, nr, a);
 }
 
 /* The kernel updates the rseq area whenever the thread has been moved, even in a handler before it

@@ -65,7 +65,7 @@ long guard_sigaction(struct space_slot *self, int is_loader, long nr, const long
     int signal = (int)a[0];
     struct space_sigaction wanted, before;
     if (signal == SIGSEGV || signal == SIGBUS)
-        return interpose_unguarded_call(self, is_loader, nr, a);
+        return interpose_run_call(self, is_loader, nr, a);
     if (signal < 1 || signal > SIGNAL_MAX || signal == SIGKILL || signal == SIGSTOP ||
         a[3] != ARCH_SIGNAL_SET_BYTES)
         return raw(__NR_rt_sigaction, a[0], a[1], a[2], a[3]);

@@ -85,7 +85,7 @@ static long zero_pages(uintptr_t from, uintptr_t end)
 static long grow(struct space_slot *self, uintptr_t now, uintptr_t wanted)
 {
     struct space_interpose *interpose = &self->interpose;
-    uint32_t kept = atomic_load_explicit(&interpose->break_kept, memory_order_relaxed);
+    uint32_t kept = atomic_load_explicit(&interpose->break_kept_pages, memory_order_relaxed);
     uintptr_t from = page_ceiling(now), end = from + (uint64_t)kept * ARCH_PAGE;
     long result = map_break(self, wanted);
     if (result != 0)
@@ -93,13 +93,13 @@ static long grow(struct space_slot *self, uintptr_t now, uintptr_t wanted)
     end = page_ceiling(wanted) < end ? page_ceiling(wanted) : end;
     result = zero_pages(from, end);
     if (result == 0)
-        atomic_store_explicit(&interpose->break_kept, kept - (uint32_t)((end - from) / ARCH_PAGE),
-                              memory_order_relaxed);
+        atomic_store_explicit(&interpose->break_kept_pages,
+                              kept - (uint32_t)((end - from) / ARCH_PAGE), memory_order_relaxed);
     return result;
 }
 
 /* How many bytes may stay mapped above a break that is lowered to `above`. */
-static uint64_t max_kept(const struct space_slot *self, uintptr_t above)
+static uint64_t max_kept_bytes(const struct space_slot *self, uintptr_t above)
 {
     const struct space_interpose *interpose = &self->interpose;
     uint64_t part = (above - low_of(self)) / BREAK_KEPT_DIVISOR;
@@ -131,17 +131,17 @@ static long shrink(struct space_slot *self, uintptr_t now, uintptr_t wanted)
 {
     struct space_interpose *interpose = &self->interpose;
     uintptr_t above = page_ceiling(wanted);
-    uint64_t max = max_kept(self, above);
-    uint64_t size =
-        page_ceiling(now) - above +
-        (uint64_t)ARCH_PAGE * atomic_load_explicit(&interpose->break_kept, memory_order_relaxed);
+    uint64_t max = max_kept_bytes(self, above);
+    uint64_t size = page_ceiling(now) - above +
+                    (uint64_t)ARCH_PAGE *
+                        atomic_load_explicit(&interpose->break_kept_pages, memory_order_relaxed);
     if (size > max) {
         long result = discard_or_unmap(interpose, above, size, page_floor(max / 2));
         if (result < 0)
             return result;
         size = (uint64_t)result;
     }
-    atomic_store_explicit(&interpose->break_kept, (uint32_t)(size / ARCH_PAGE),
+    atomic_store_explicit(&interpose->break_kept_pages, (uint32_t)(size / ARCH_PAGE),
                           memory_order_relaxed);
     return 0;
 }

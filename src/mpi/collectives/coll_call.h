@@ -167,9 +167,9 @@ void coll_fail(struct coll_call *call, int error);
 int coll_end(struct coll_call *call, int *result);
 
 /* In place of an error class: the MPI library runs the call, on all ranks. */
-enum { COLL_IN_LIBRARY = -1 };
+enum { COLL_DECLINED = -1 };
 /* Runs the call on the path that coll_begin chooses. over_nodes returns 0 if the MPI library runs
- * it; NULL: the library runs all such calls. in_space returns MPI_SUCCESS, COLL_IN_LIBRARY, or the
+ * it; NULL: the library runs all such calls. in_space returns MPI_SUCCESS, COLL_DECLINED, or the
  * class of this rank's error before anything was exchanged. Returns 0 if the MPI library runs the
  * call, on all ranks. Inlined, so that both are direct calls. */
 static inline int coll_run(struct coll_call *call, int *result,
@@ -181,7 +181,7 @@ static inline int coll_run(struct coll_call *call, int *result,
         return 0;
     if (path == COLL_SPACE) {
         int error = in_space(call);
-        if (error == COLL_IN_LIBRARY)
+        if (error == COLL_DECLINED)
             return 0;
         if (error != MPI_SUCCESS)
             coll_fail(call, error);

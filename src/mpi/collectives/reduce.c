@@ -155,7 +155,7 @@ static int prepare_function(struct reduce_ctx *ctx, size_t count)
 {
     const struct item_layout *type = &ctx->of.type;
     if (type->size == 0)
-        return COLL_IN_LIBRARY;
+        return COLL_DECLINED;
     if (count * type->size > PACKED_MAX_BYTES)
         return prepare_blocks(ctx, count);
     ctx->bufs = communicator_pack_bufs(ctx->call->communicator);
@@ -171,7 +171,7 @@ static int prepare_function(struct reduce_ctx *ctx, size_t count)
                              count);
 }
 
-/* For `count` items in all. MPI_SUCCESS; COLL_IN_LIBRARY, which depends on the number of items
+/* For `count` items in all. MPI_SUCCESS; COLL_DECLINED, which depends on the number of items
  * and their size alone; or the class of this rank's error. */
 static int prepare(struct reduce_ctx *ctx, struct coll_call *call, MPI_Count count,
                    const struct reduce_rules *rules)
@@ -179,7 +179,7 @@ static int prepare(struct reduce_ctx *ctx, struct coll_call *call, MPI_Count cou
     ctx->call = call;
     ctx->operands.memory = NULL; /* the context is large: only what is read is initialised */
     if (count <= 0)
-        return count == 0 ? COLL_IN_LIBRARY : MPI_ERR_COUNT;
+        return count == 0 ? COLL_DECLINED : MPI_ERR_COUNT;
     int result = reduce_operation_find(call, &ctx->of);
     if (result != MPI_SUCCESS)
         return result;
