@@ -126,33 +126,33 @@ static void fill(const struct call *call, struct side *side, int is_received, in
 
 static void move(struct call *call)
 {
-    struct collective *c = &call->arguments;
-    int is_scatter = is_one_of(c->operation, SCATTER, SCATTERV);
+    struct collective c = call->arguments;
+    int is_scatter = is_one_of(c.operation, SCATTER, SCATTERV);
     struct side from = side_of(call, 0), to = side_of(call, 1), expected = to;
     /* With a root, only the root may be in place. */
     int in_place = call->in_place && (is_scatter ? from.blocks : to.blocks) > 0;
     clear(&expected);
     if (!in_place || is_scatter)
         fill(call, &from, 0, 0, from.blocks - 1);
-    else if (is_gather(c->operation))
+    else if (is_gather(c.operation))
         fill(call, &to, 1, call->rank, call->rank);
     else
         fill(call, &to, 0, 0, to.blocks - 1);
     if (!in_place || !is_scatter)
         fill(call, &expected, 1, 0, to.blocks - 1);
-    c->sendbuf = in_place && !is_scatter ? MPI_IN_PLACE : from.data;
-    c->recvbuf = in_place && is_scatter ? MPI_IN_PLACE : to.data;
-    c->sendcount = is_vector(c->operation) ? from.counts[0] : call->scale;
-    c->recvcount = is_vector(c->operation) ? to.counts[0] : call->scale;
-    c->sendtype = from.type;
-    c->recvtype = to.type;
-    c->sendcounts = from.counts;
-    c->recvcounts = to.counts;
-    c->sdispls = c->operation == ALLTOALLW ? from.bytes : from.displs;
-    c->rdispls = c->operation == ALLTOALLW ? to.bytes : to.displs;
-    c->sendtypes = from.types;
-    c->recvtypes = to.types;
-    collective_call(c);
+    c.sendbuf = in_place && !is_scatter ? MPI_IN_PLACE : from.data;
+    c.recvbuf = in_place && is_scatter ? MPI_IN_PLACE : to.data;
+    c.sendcount = is_vector(c.operation) ? from.counts[0] : call->scale;
+    c.recvcount = is_vector(c.operation) ? to.counts[0] : call->scale;
+    c.sendtype = from.type;
+    c.recvtype = to.type;
+    c.sendcounts = from.counts;
+    c.recvcounts = to.counts;
+    c.sdispls = c.operation == ALLTOALLW ? from.bytes : from.displs;
+    c.rdispls = c.operation == ALLTOALLW ? to.bytes : to.displs;
+    c.sendtypes = from.types;
+    c.recvtypes = to.types;
+    collective_call(&c);
     expect(memcmp(to.data, expected.data, sizeof(int) * (size_t)to.size) == 0, call);
     free(from.data);
     free(to.data);

@@ -14,22 +14,22 @@ struct call {
     int last_count; /* of the forms with one for each rank; 0: like the others */
 };
 
-static int call_operation(struct call *call)
+static int call_operation(const struct call *call)
 {
     int counts[RANKS_MAX], displs[RANKS_MAX];
     MPI_Datatype types[RANKS_MAX];
-    struct collective *c = &call->arguments;
+    struct collective c = call->arguments;
     for (int i = 0; i < ranks; i++) {
-        counts[i] = i == ranks - 1 && call->last_count ? call->last_count : c->recvcount;
+        counts[i] = i == ranks - 1 && call->last_count ? call->last_count : c.recvcount;
         displs[i] = i * items;
-        types[i] = c->recvtype;
+        types[i] = c.recvtype;
     }
-    c->sendcount = c->recvcount;
-    c->sendtype = c->recvtype;
-    c->sendcounts = c->recvcounts = counts;
-    c->sdispls = c->rdispls = displs;
-    c->sendtypes = c->recvtypes = types;
-    return collective_call(c);
+    c.sendcount = c.recvcount;
+    c.sendtype = c.recvtype;
+    c.sendcounts = c.recvcounts = counts;
+    c.sdispls = c.rdispls = displs;
+    c.sendtypes = c.recvtypes = types;
+    return collective_call(&c);
 }
 
 enum { ROOTED = 1, REDUCES = 2, HAS_TWO_BUFFERS = 4, GATHERS = 8, BROADCASTS = 16 };
