@@ -62,7 +62,7 @@ static void join_launch(struct host *host, struct request *request)
 
 /* If the launcher said how many ranks it starts on this node, the host starts them together. Ranks
  * that spin until the last one has started would take the CPUs that the last ones need to start. */
-static void await_other_ranks(struct host *host, struct request *request)
+static void admit_request(struct host *host, struct request *request)
 {
     char message[1024] = "";
     struct request **last = &host->waiting;
@@ -106,7 +106,7 @@ void host_serve_arrivals(struct host *host)
         request->next = NULL;
         host->arrival_count--;
         if (result > 0)
-            await_other_ranks(host, request);
+            admit_request(host, request);
         else
             drop(host, request);
     }

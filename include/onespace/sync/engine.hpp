@@ -181,7 +181,7 @@ template <member Member> class engine
     {
         rounds_.wait();
         if (!member_.lost())
-            slots_.all_have_finished();
+            slots_.note_all_finished();
     }
 
     // In place of any operation but a barrier, whichever the others call: the caller's arguments

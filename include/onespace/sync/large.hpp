@@ -5,8 +5,8 @@
 // rank copies its piece in, a barrier, all read, and another barrier before the next piece. Either
 // way no other rank accesses the caller's memory after the return.
 //
-// Direct ranks also write results to their destination. If one of them is guarded, each writes to
-// its own memory only.
+// Direct ranks also write results to their destination; if any rank is guarded, each rank writes
+// to its own memory only.
 //
 // Reductions see operands through a `Blocks` object, in blocks of whole elements: `contiguous`, or
 // the MPI layer's for operands with gaps and for functions of the program.

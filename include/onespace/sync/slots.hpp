@@ -153,8 +153,8 @@ template <member Member> class slots
             member_.lost()) // then, others may wait
             member_.signal(*finished(member_.rank()), operation_);
     }
-    // All ranks have finished all operations so far: they have entered a barrier after them.
-    void all_have_finished()
+    // The caller has left a barrier, so all ranks have finished all operations before it.
+    void note_all_finished()
     {
         all_finished_ = operation_;
     }
