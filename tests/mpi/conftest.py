@@ -1,4 +1,5 @@
 """tests/mpi/conftest.py: what the tests of the MPI layer share: jobs of guests, nodes, and places for files."""
+import ctypes
 import glob
 import os
 import pathlib
@@ -18,6 +19,16 @@ import onespace_bench
 import onespace_nodes
 
 TIME = 60
+
+
+@pytest.fixture
+def no_gpu_driver():
+    """For tests of what happens without CUDA's driver. MPI libraries may load it into each rank."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    pytest.skip("a driver of NVIDIA's is installed")
 
 
 @pytest.fixture

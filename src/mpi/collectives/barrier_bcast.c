@@ -1,33 +1,35 @@
 /* src/mpi/collectives/barrier_bcast.c: MPI_Barrier and MPI_Bcast. */
 #include "mpi/collectives/coll_call.h"
-#include "mpi/collectives/nodes.h"
+
+static int barrier(struct coll_call *call)
+{
+    call->error = engine_barrier(call->communicator->engine);
+    return MPI_SUCCESS;
+}
 
 int coll_barrier(struct coll_call *call, int *result)
 {
-    switch (coll_begin(call)) {
-    case COLL_LIBRARY:
-        return 0;
-    case COLL_NODES:
-        nodes_barrier(call);
-        break;
-    case COLL_SPACE:
-        call->error = engine_barrier(call->communicator->engine);
-        break;
-    case COLL_FINISHED:
-        break;
-    }
-    return coll_end(call, result);
+    return coll_run(call, result, barrier);
 }
 
+/* engine_receive; context: struct recv_ctx. MPICH rejects less data than a rank expects, Open MPI
+ * accepts it. */
 static void receive(void *context, int source, const struct engine_part *part)
 {
     const struct recv_ctx *recv = context;
-    coll_receive_bcast(recv->call, recv->buf, source, part);
+    struct coll_call *call = recv->call;
+    size_t expected = typed_buf_bytes(recv->buf);
+    if (source == call->rank)
+        return;
+    coll_receive(call, recv->buf, source, part);
+    if (pmpi_is_open_mpi() || call->error != MPI_SUCCESS || part->bytes >= expected)
+        return;
+    coll_report_sizes(call->rank, source, part->bytes, expected);
+    call->error = MPI_ERR_OTHER;
 }
 
 /* Ranks pass on the data in the form in which they received it, so each of them packs a short
- * derived type. */
-/* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
+ * derived type. MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
 static int broadcast(struct coll_call *call)
 {
     struct typed_buf buf;
@@ -52,5 +54,5 @@ static int broadcast(struct coll_call *call)
 
 int coll_bcast(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, nodes_bcast, broadcast);
+    return coll_run(call, result, broadcast);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "mpi/collectives/nodes.h"
 #include "mpi/group/group.h"
 #include "mpi/pmpi/message.h"
 #include "mpi/types/types.h"
@@ -168,11 +167,8 @@ enum coll_path coll_begin(struct coll_call *call)
     call->error = check_calls_match(call);
     if (call->error != MPI_SUCCESS)
         return COLL_FINISHED;
-    if (!call->communicator->engine) {
-        call->rank = call->communicator->nodes->rank;
-        call->size = call->communicator->nodes->ranks;
+    if (!call->communicator->engine)
         return COLL_NODES;
-    }
     call->rank = call->communicator->group->rank;
     call->size = call->communicator->group->ranks;
     if (call->root == COLL_ALL_RANKS || (call->root >= 0 && call->root < call->size))
@@ -203,8 +199,7 @@ int coll_end(struct coll_call *call, int *result)
     *result = call->error != MPI_SUCCESS ? call->error : polled;
     if (*result != MPI_SUCCESS)
         pmpi()->Comm_call_errhandler(call->comm, *result);
-    else if (call->communicator &&
-             call->communicator->engine) { /* over several nodes each one counts its own calls */
+    else if (call->communicator && !call->is_part) {
         /* No locked instruction, which would wait until the peers have this rank's flags: threads
          * with calls on different communicators may lose a count. */
         _Atomic uint64_t *counter = call->communicator->counter;
@@ -353,19 +348,6 @@ void coll_receive(struct coll_call *call, const struct typed_buf *buf, int sourc
     if (result == MPI_ERR_TRUNCATE)
         coll_report_sizes(call->rank, source, part->bytes, typed_buf_bytes(buf));
     coll_set_error(call, result);
-}
-
-void coll_receive_bcast(struct coll_call *call, const struct typed_buf *buf, int source,
-                        const struct engine_part *part)
-{
-    size_t expected = typed_buf_bytes(buf);
-    if (source == call->rank)
-        return;
-    coll_receive(call, buf, source, part);
-    if (pmpi_is_open_mpi() || call->error != MPI_SUCCESS || part->bytes >= expected)
-        return;
-    coll_report_sizes(call->rank, source, part->bytes, expected);
-    call->error = MPI_ERR_OTHER;
 }
 
 void recv_into(void *context, int source, const struct engine_part *part)

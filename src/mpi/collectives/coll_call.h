@@ -4,7 +4,7 @@
  *   wrap/collectives.c   fills in a struct coll_call
  *   coll_begin           decides, from what is equal on all ranks, whether the layer runs the call
  *   the operation        checks this rank's arguments and runs the engine: barrier_bcast.c,
- *                        gather_scatter.c, alltoall.c, reduce.c; over several nodes nodes_*.c
+ *                        gather_scatter.c, alltoall.c, reduce.c; over several nodes nodes.c
  *   coll_end             one step of MPI's progress, and the communicator's error handler
  *
  * Once the decision is taken every rank takes part to the end. A rank whose own arguments are wrong
@@ -106,7 +106,8 @@ struct coll_call {
     MPI_Comm comm;
     struct coll_buf sendbuf, recvbuf;
     MPI_Op op;
-    int root; /* as coll_root returns it; or COLL_ALL_RANKS */
+    int root;    /* as coll_root returns it; or COLL_ALL_RANKS */
+    int is_part; /* of a call over several nodes, which is counted */
     /* Set by coll_begin. */
     int rank, size;
     struct communicator *communicator;
@@ -156,7 +157,7 @@ int coll_scan(struct coll_call *call, int *result);
 enum coll_path {
     COLL_LIBRARY,  /* the MPI library runs the call, on all ranks */
     COLL_SPACE,    /* the layer does, within one space */
-    COLL_NODES,    /* nodes.h decides */
+    COLL_NODES,    /* nodes_run decides */
     COLL_FINISHED, /* call->error is set: continue with coll_end */
 };
 /* Depends on the communicator alone, but for COLL_FINISHED. */
@@ -166,18 +167,19 @@ void coll_fail(struct coll_call *call, int error);
 /* Returns 1. */
 int coll_end(struct coll_call *call, int *result);
 
+/* Of nodes.c, for COLL_NODES. 1: the operation is done, or call->error is set. 0: the MPI library
+ * runs the call, on all ranks. */
+int nodes_run(struct coll_call *call);
+
 /* In place of an error class: the MPI library runs the call, on all ranks. */
 enum { COLL_DECLINED = -1 };
-/* Runs the call on the path that coll_begin chooses. over_nodes returns 0 if the MPI library runs
- * it; NULL: the library runs all such calls. in_space returns MPI_SUCCESS, COLL_DECLINED, or the
- * class of this rank's error before anything was exchanged. Returns 0 if the MPI library runs the
- * call, on all ranks. Inlined, so that both are direct calls. */
-static inline int coll_run(struct coll_call *call, int *result,
-                           int (*over_nodes)(struct coll_call *),
-                           int (*in_space)(struct coll_call *))
+/* Runs the call on the path that coll_begin chooses. in_space returns MPI_SUCCESS, COLL_DECLINED,
+ * or the class of this rank's error before anything was exchanged. Returns 0 if the MPI library
+ * runs the call, on all ranks. Inlined, so that in_space is called directly. */
+static inline int coll_run(struct coll_call *call, int *result, int (*in_space)(struct coll_call *))
 {
     enum coll_path path = coll_begin(call);
-    if (path == COLL_LIBRARY || (path == COLL_NODES && !(over_nodes && over_nodes(call))))
+    if (path == COLL_LIBRARY || (path == COLL_NODES && !nodes_run(call)))
         return 0;
     if (path == COLL_SPACE) {
         int error = in_space(call);
@@ -219,9 +221,6 @@ int buf_block(const struct coll_buf *desc, const struct item_layout *type, int r
 int buf_is_own_block(const struct coll_call *call, const struct coll_buf *one,
                      const struct coll_buf *blocks, const struct item_layout *type);
 
-/* Checks the buffers of MPI_Alltoall, -v and -w. In place *sendtype is recvbuf's. */
-int alltoall_check(const struct coll_call *call, struct item_layout *sendtype,
-                   struct item_layout *recvtype);
 /* How a reduction combines items. */
 struct reduce_operation {
     struct item_layout type;
@@ -247,9 +246,6 @@ char *coll_pack_buf(const struct coll_call *call, int has_layout, size_t bytes);
 /* Copies the part that `source` sent; from this rank itself call->own_part. */
 void coll_receive(struct coll_call *call, const struct typed_buf *buf, int source,
                   const struct engine_part *part);
-/* The same of a broadcast. MPICH rejects less data than a rank expects, Open MPI accepts it. */
-void coll_receive_bcast(struct coll_call *call, const struct typed_buf *buf, int source,
-                        const struct engine_part *part);
 void coll_report_sizes(int rank, int source, size_t sent, size_t expected);
 
 /* Contexts of engine_receive functions. */

@@ -4,7 +4,6 @@
  * Each rank that sends publishes where its data is and in which layout; each rank that receives
  * reads it there, whatever type it receives it as. */
 #include "mpi/collectives/coll_call.h"
-#include "mpi/collectives/nodes.h"
 
 /* ---- Gather ---- */
 
@@ -48,7 +47,7 @@ static int gather(struct coll_call *call)
 
 int coll_gather(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, nodes_gather, gather);
+    return coll_run(call, result, gather);
 }
 
 /* ---- Scatter ---- */
@@ -103,5 +102,5 @@ static int scatter(struct coll_call *call)
 
 int coll_scatter(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, nodes_scatter, scatter);
+    return coll_run(call, result, scatter);
 }

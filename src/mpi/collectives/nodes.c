@@ -1,9 +1,69 @@
-/* src/mpi/collectives/nodes.c: see nodes.h. Which rank is on which node, the agreement that begins
- * a call, and MPI_Barrier over several nodes. */
+/* src/mpi/collectives/nodes.c: MPI_Allreduce over several nodes: the ranks of a node combine their
+ * data, its first rank, the leader, exchanges the sum with the leaders of other nodes, and the
+ * ranks read the result in the leader's memory. Leaders send messages by the MPI library.
+ *
+ * Only MPI_Allreduce, because each rank waits for all others anyway; and only little data, because
+ * for much data the library is best: all ranks' links carry it at once.
+ *
+ * A rank whose arguments are wrong does not know what the other ranks do. So nothing that all ranks
+ * do depends on arguments: the ranks of a node reduce records of a fixed size to the leader, the
+ * leaders exchange messages whose receivers take any size, and each leader broadcasts the result.
+ * Small data travels in the records. For other data the leader first tells the ranks of its node to
+ * reduce it (NODES_REDUCE); the sum then follows the record's head in the leaders' messages, so
+ * leaders meet only once. */
 #include "mpi/collectives/nodes.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { DATA_MAX_BYTES = 64 << 10, RECORD_DATA_MAX_BYTES = 48 };
+
+/* How a call is done. If ranks decide differently, the smallest value counts. */
+enum nodes_decision {
+    NODES_ERROR,    /* not at all: the arguments of `rank` are wrong */
+    NODES_MISMATCH, /* not at all: `rank` and `peer` pass different sizes */
+    NODES_LIBRARY,  /* by the MPI library */
+    NODES_LAYER,    /* by the layer, with the data behind the head in the leaders' messages */
+    NODES_INLINE,   /* by the layer, with the data in the records */
+    NODES_REDUCE,   /* a leader's to its node: reduce the data now */
+};
+
+/* A record fits a slot of the engine. */
+struct nodes_record {
+    uint32_t decision, bytes;
+    int32_t rank, peer;
+    char data[RECORD_DATA_MAX_BYTES];
+};
+_Static_assert(sizeof(struct nodes_record) == 64, "");
+enum {
+    RECORD_BYTES = sizeof(struct nodes_record),
+    HEAD_BYTES = offsetof(struct nodes_record, data),
+    BUFFER_BYTES = HEAD_BYTES + DATA_MAX_BYTES,
+};
+
+struct nodes {
+    MPI_Comm node_comm, leader_comm; /* leader_comm: MPI_COMM_NULL if this rank is no leader */
+    struct engine *engine;           /* of node_comm; NULL: this rank is alone */
+    int rank, ranks;
+    int node, count; /* this rank's node; of how many */
+    int ranks_are_in_node_order;
+    char *buffers[2]; /* of a leader: for messages, BUFFER_BYTES each */
+};
+
+struct nodes_call {
+    struct coll_call *call;
+    struct nodes *nodes;
+    struct reduce_operation operation;
+    struct operand_bufs operands;
+    size_t bytes;               /* of this rank's operand; 0: the MPI library runs the call */
+    struct nodes_record record; /* this rank's, then the combined one */
+    int error;                  /* the first error while data in records was combined */
+};
+
+static int is_leader(const struct nodes *nodes)
+{
+    return nodes->leader_comm != MPI_COMM_NULL;
+}
 
 /* ---- Set-up and teardown ---- */
 
@@ -28,23 +88,22 @@ static int watch_finalize(void)
     return result == MPI_SUCCESS ? pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
 }
 
-/* Fills in the locations, from the first rank on each rank's node. */
-static void locate_ranks(struct nodes *nodes, const int *first_ranks)
+/* first_ranks: the first rank on each rank's node. Returns the number of ranks on this one. */
+static int locate_ranks(struct nodes *nodes, const int *first_ranks)
 {
-    int *sizes = nodes->node_starts + 1; /* until they are summed up */
+    int neighbours = 0, last_first = 0, own_first = first_ranks[nodes->rank];
     nodes->ranks_are_in_node_order = 1;
     for (int i = 0; i < nodes->ranks; i++) {
-        int is_first = first_ranks[i] == i;
-        nodes->location[i].node = is_first ? nodes->count++ : nodes->location[first_ranks[i]].node;
-        nodes->location[i].local_rank = sizes[nodes->location[i].node]++;
-        nodes->ranks_are_in_node_order &= nodes->location[i].node == nodes->count - 1;
+        if (i == own_first)
+            nodes->node = nodes->count;
+        if (first_ranks[i] == i) {
+            nodes->count++;
+            last_first = i;
+        }
+        neighbours += first_ranks[i] == own_first;
+        nodes->ranks_are_in_node_order &= first_ranks[i] == last_first;
     }
-    for (int i = 0; i < nodes->count; i++) {
-        nodes->largest = sizes[i] > nodes->largest ? sizes[i] : nodes->largest;
-        sizes[i] += nodes->node_starts[i];
-    }
-    for (int i = 0; i < nodes->ranks; i++)
-        nodes->node_order[nodes_position(nodes, i)] = i;
+    return neighbours;
 }
 
 static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank)
@@ -55,7 +114,7 @@ static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank
                                     nodes->rank, &nodes->leader_comm);
     if (result == MPI_SUCCESS)
         result = pmpi()->Comm_set_errhandler(nodes->node_comm, MPI_ERRORS_RETURN);
-    if (result == MPI_SUCCESS && nodes->leader_comm != MPI_COMM_NULL)
+    if (result == MPI_SUCCESS && is_leader(nodes))
         result = pmpi()->Comm_set_errhandler(nodes->leader_comm, MPI_ERRORS_RETURN);
     return result;
 }
@@ -69,36 +128,28 @@ static int all_have(MPI_Comm comm, int have, int *error)
     return *error == MPI_SUCCESS && all;
 }
 
-enum { BUFFER_BYTES = NODES_HEAD_BYTES + NODES_GATHER_MAX_BYTES };
-
-static struct nodes *allocate(const struct group *group, int is_leader)
+static struct nodes *allocate(const struct group *group, int leads)
 {
-    size_t ranks = (size_t)group->ranks;
-    struct nodes *nodes = calloc(1, sizeof(*nodes) + ranks * sizeof(nodes->location[0]));
+    struct nodes *nodes = calloc(1, sizeof(*nodes));
     if (!nodes)
         return NULL;
     nodes->rank = group->rank;
     nodes->ranks = group->ranks;
     nodes->node_comm = nodes->leader_comm = MPI_COMM_NULL;
-    nodes->node_starts = calloc(5 * (ranks + 1), sizeof(int));
-    char *buffers = is_leader ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
-    for (int i = 0; buffers && i < 2; i++)
-        nodes->buffers[i] = buffers + i * BUFFER_BYTES + NODES_HEAD_BYTES;
-    if (!nodes->node_starts || (is_leader && !buffers)) {
+    nodes->buffers[0] = leads ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
+    if (leads && !nodes->buffers[0]) {
         nodes_free(nodes);
         return NULL;
     }
-    nodes->node_order = nodes->node_starts + ranks + 1;
-    nodes->block_starts = nodes->node_order + ranks + 1;
-    nodes->counts = nodes->block_starts + ranks + 1;
-    nodes->displs = nodes->counts + ranks + 1;
+    if (leads)
+        nodes->buffers[1] = nodes->buffers[0] + BUFFER_BYTES;
     return nodes;
 }
 
 /* 1: there are several nodes, at least one with several ranks, and each of those has an engine. */
 static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first_ranks, int *error)
 {
-    locate_ranks(nodes, first_ranks);
+    int is_alone = locate_ranks(nodes, first_ranks) == 1;
     if (nodes->count == 1 || nodes->count == nodes->ranks)
         return 0;
     *error = watch_finalize();
@@ -107,7 +158,7 @@ static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first_ranks, in
     const struct communicator *within =
         *error == MPI_SUCCESS ? communicator_get(nodes->node_comm, 1, error) : NULL;
     nodes->engine = within ? within->engine : NULL;
-    return all_have(comm, nodes_size(nodes, nodes_own(nodes)) == 1 || nodes->engine, error);
+    return all_have(comm, is_alone || nodes->engine, error);
 }
 
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
@@ -139,28 +190,53 @@ void nodes_free(struct nodes *nodes)
         pmpi()->Comm_free(&nodes->node_comm);
     if (!is_finalizing && nodes->leader_comm != MPI_COMM_NULL)
         pmpi()->Comm_free(&nodes->leader_comm);
-    free(nodes->node_starts);
-    if (nodes->buffers[0])
-        free(nodes->buffers[0] - NODES_HEAD_BYTES);
+    free(nodes->buffers[0]);
     free(nodes);
 }
 
-/* ---- The agreement ----
- *
- * A rank whose arguments are wrong may know neither the size of the data nor the root, so it cannot
- * tell what the other ranks do. So nothing that all ranks do depends on arguments: the ranks of a
- * node reduce records of a fixed size to the leader, the leaders exchange messages whose receivers
- * take any size, and each leader broadcasts the result. Small data travels in the records. For
- * other data the leader first tells the ranks of its node to load it (NODES_LOAD); it then follows
- * the head of the record in the leaders' messages, so that leaders still meet only once. */
+/* ---- Combining data ---- */
 
-struct agreement_ctx {
-    struct coll_call *call;
-    const struct nodes_operation *operation;
-    struct nodes_record *record;
-    size_t record_bytes;
-    int data_node; /* that gets the payload; or COLL_ALL_RANKS */
-};
+static struct typed_buf buf_at(const struct nodes_call *of, void *addr)
+{
+    return (struct typed_buf){addr, of->call->recvbuf.count, of->operation.type};
+}
+
+/* The buffer with this rank's operand. */
+static struct typed_buf own_operand(const struct nodes_call *of)
+{
+    const struct coll_call *call = of->call;
+    return buf_at(of, call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr);
+}
+
+/* Leaves the result in `sum`; exchanges the addresses of the two if necessary. */
+static int combine_two(const struct nodes_call *of, struct typed_buf *sum, struct typed_buf *next)
+{
+    const struct coll_buf *recvbuf = &of->call->recvbuf;
+    if (of->operation.loop) {
+        of->operation.loop(sum->addr, next->addr, (size_t)recvbuf->count);
+        return MPI_SUCCESS;
+    }
+    int result = pmpi()->Reduce_local(sum->addr, next->addr, (int)recvbuf->count, recvbuf->datatype,
+                                      of->call->op);
+    char *addr = sum->addr;
+    sum->addr = next->addr;
+    next->addr = addr;
+    return result;
+}
+
+/* The same for contiguous data, which is combined in memory with the gaps of the type. */
+static int combine_packed(const struct nodes_call *of, const void *lower, const void *higher,
+                          void *sum_at)
+{
+    struct typed_buf sum = buf_at(of, of->operands.sum), next = buf_at(of, of->operands.next);
+    const struct engine_part low = {lower, of->bytes, NULL}, high = {higher, of->bytes, NULL};
+    int result = typed_buf_receive(&sum, &low);
+    if (result == MPI_SUCCESS)
+        result = typed_buf_receive(&next, &high);
+    if (result == MPI_SUCCESS)
+        result = combine_two(of, &sum, &next);
+    return result == MPI_SUCCESS ? typed_buf_pack(&sum, sum_at) : result;
+}
 
 static void set_error_record(struct nodes_record *record, int rank)
 {
@@ -168,28 +244,32 @@ static void set_error_record(struct nodes_record *record, int rank)
     record->rank = rank;
 }
 
-static void merge_records(const struct agreement_ctx *ctx, const struct nodes_record *lower,
-                          struct nodes_record *higher)
+/* `lower` is that of lower ranks, `higher` becomes the result. */
+static void combine_records(struct nodes_call *of, const struct nodes_record *lower,
+                            struct nodes_record *higher)
 {
-    if (ctx->call->error != MPI_SUCCESS) /* this rank cannot combine data; it is an error anyway */
-        set_error_record(higher, ctx->call->rank);
-    else if (lower->decision >= NODES_LAYER && higher->decision >= NODES_LAYER) {
-        uint16_t least = lower->decision < higher->decision ? lower->decision : higher->decision;
-        ctx->operation->merge(ctx->operation->context, lower, higher);
-        if (higher->decision > least)
-            higher->decision = least;
-    } else if (lower->decision <= higher->decision)
-        memcpy(higher, lower, NODES_HEAD_BYTES);
+    if (of->call->error != MPI_SUCCESS) { /* this rank cannot combine data; it is an error anyway */
+        set_error_record(higher, of->call->rank);
+    } else if (lower->decision < NODES_LAYER || higher->decision < NODES_LAYER) {
+        if (lower->decision <= higher->decision)
+            memcpy(higher, lower, HEAD_BYTES);
+    } else if (lower->bytes != higher->bytes || higher->bytes != of->bytes) {
+        higher->decision = NODES_MISMATCH;
+        higher->peer = lower->bytes == higher->bytes ? of->call->rank : lower->rank;
+    } else if (higher->decision == NODES_INLINE) {
+        int result = combine_packed(of, lower->data, higher->data, higher->data);
+        of->error = of->error == MPI_SUCCESS ? result : of->error;
+    }
 }
 
 /* engine_operation.combine */
-static void merge_within_node(void *context, void *into, const void *from, size_t bytes,
-                              int from_is_first)
+static void combine_within_node(void *context, void *into, const void *from, size_t bytes,
+                                int from_is_first)
 {
     struct nodes_record lower, higher;
     memcpy(&lower, from_is_first ? from : into, bytes);
     memcpy(&higher, from_is_first ? into : from, bytes);
-    merge_records(context, &lower, &higher);
+    combine_records(context, &lower, &higher);
     memcpy(into, &higher, bytes);
 }
 
@@ -197,317 +277,301 @@ static void merge_within_node(void *context, void *into, const void *from, size_
  *
  * Recursive doubling in node order: in each step a leader combines its own data with that of the
  * nodes just below or just above. If the number of nodes is no power of two, the first ones form
- * pairs whose odd member takes part for both, under the number of the pair. Data for one node goes
- * only to leaders from which that node gets it in a later step. */
+ * pairs whose odd member takes part for both, under the number of the pair. */
 
 struct leader_message {
-    struct nodes_record *record; /* head, then data as in a record or the payload */
-    size_t payload_bytes;        /* with NODES_LAYER */
+    struct nodes_record *record; /* the head, then data as in a record, or the sum */
+    size_t sum_bytes;            /* with NODES_LAYER */
 };
 
-struct leader_order {
-    int pairs, participants; /* the latter a power of two */
-};
-
-static int participant_of(const struct leader_order *order, int node)
+static int message_bytes(const struct leader_message *message)
 {
-    return node < 2 * order->pairs ? node / 2 : node - order->pairs;
+    int decision = (int)message->record->decision;
+    return decision == NODES_INLINE  ? RECORD_BYTES
+           : decision == NODES_LAYER ? HEAD_BYTES + (int)message->sum_bytes
+                                     : HEAD_BYTES;
 }
 
-static int node_of_participant(const struct leader_order *order, int participant)
-{
-    return participant < order->pairs ? 2 * participant + 1 : participant + order->pairs;
-}
-
-static size_t message_bytes(const struct agreement_ctx *ctx, const struct leader_message *message,
-                            int with_payload)
-{
-    int decision = message->record->decision;
-    if (decision == NODES_INLINE)
-        return ctx->record_bytes;
-    return NODES_HEAD_BYTES +
-           (decision == NODES_LAYER && with_payload ? message->payload_bytes : 0);
-}
-
-/* Sets the size of the payload of a message that has been received. */
 static int accept_message(struct leader_message *message, MPI_Status *status)
 {
     int bytes = 0, result = pmpi()->Get_count(status, MPI_BYTE, &bytes);
-    if (result == MPI_SUCCESS && bytes < NODES_HEAD_BYTES)
+    if (result == MPI_SUCCESS && bytes < HEAD_BYTES)
         result = MPI_ERR_OTHER;
-    message->payload_bytes = result == MPI_SUCCESS && message->record->decision == NODES_LAYER
-                                 ? (size_t)bytes - NODES_HEAD_BYTES
-                                 : 0;
+    message->sum_bytes = result == MPI_SUCCESS && message->record->decision == NODES_LAYER
+                             ? (size_t)(bytes - HEAD_BYTES)
+                             : 0;
     return result;
+}
+
+/* Leaves the sum in one of the two, and returns that; NULL with *error set. */
+static struct leader_message *combine_sums(const struct nodes_call *of,
+                                           struct leader_message *lower,
+                                           struct leader_message *higher, int *error)
+{
+    struct typed_buf sum = buf_at(of, lower->record->data), next = buf_at(of, higher->record->data);
+    if (lower->sum_bytes != of->bytes || higher->sum_bytes != of->bytes)
+        *error = MPI_ERR_OTHER;
+    else if (of->operation.type.layout)
+        *error = combine_packed(of, sum.addr, next.addr, sum.addr);
+    else
+        *error = combine_two(of, &sum, &next);
+    return *error != MPI_SUCCESS ? NULL : sum.addr == lower->record->data ? lower : higher;
 }
 
 /* Leaves the combined message in `own`, and free memory in `other`. After an error in this rank the
  * message says so, and the leaders continue. */
-static void combine_messages(const struct agreement_ctx *ctx, struct leader_message *own,
+static void combine_messages(struct nodes_call *of, struct leader_message *own,
                              struct leader_message *other, int other_is_lower)
 {
-    const struct nodes_payload *payload = ctx->operation->payload;
     struct leader_message *lower = other_is_lower ? other : own,
-                          *higher = other_is_lower ? own : other, last;
-    struct engine_part low = {lower->record->data, lower->payload_bytes, NULL},
-                       high = {higher->record->data, higher->payload_bytes, NULL};
-    int result = MPI_SUCCESS;
-    merge_records(ctx, lower->record, higher->record);
-    if (higher->record->decision == NODES_LAYER && payload && payload->combine && low.bytes &&
-        high.bytes)
-        result = payload->combine(ctx->operation->context, &low, &high);
-    if (result != MPI_SUCCESS) {
-        coll_set_error(ctx->call, result);
-        set_error_record(higher->record, ctx->call->rank);
+                          *higher = other_is_lower ? own : other, *combined = higher;
+    combine_records(of, lower->record, higher->record);
+    if (higher->record->decision == NODES_LAYER) {
+        int error;
+        combined = combine_sums(of, lower, higher, &error);
+        if (!combined) {
+            coll_set_error(of->call, error);
+            set_error_record(higher->record, of->call->rank);
+            combined = higher;
+        }
+        if (combined == lower)
+            memcpy(lower->record, higher->record, HEAD_BYTES);
     }
-    lower->payload_bytes = low.bytes;
-    higher->payload_bytes = high.bytes;
-    if (low.bytes) {
-        memcpy(lower->record, higher->record, NODES_HEAD_BYTES);
-        higher = lower;
-    }
-    if (higher != own) {
-        last = *own;
+    if (combined == other) {
+        struct leader_message last = *own;
         *own = *other;
         *other = last;
     }
 }
 
-static int gets_data(const struct agreement_ctx *ctx, int node)
+static int exchange_with(struct nodes_call *of, int partner, struct leader_message *own,
+                         struct leader_message *other)
 {
-    return ctx->data_node == COLL_ALL_RANKS || ctx->data_node == node;
-}
-
-/* Whether the participant gets the payload in the step of this bit, to have it or to pass it on. */
-static int passes_data(const struct agreement_ctx *ctx, const struct leader_order *order,
-                       int participant, int bit)
-{
-    return ctx->data_node == COLL_ALL_RANKS ||
-           ((participant ^ participant_of(order, ctx->data_node)) & (2 * bit - 1)) == 0;
-}
-
-static int exchange_with(const struct agreement_ctx *ctx, const struct leader_order *order, int bit,
-                         struct leader_message *own, struct leader_message *other)
-{
-    const struct nodes *nodes = ctx->call->communicator->nodes;
-    int participant = participant_of(order, nodes_own(nodes)) ^ bit;
-    int partner = node_of_participant(order, participant);
-    size_t bytes = message_bytes(ctx, own, passes_data(ctx, order, participant, bit));
+    const struct nodes *nodes = of->nodes;
     MPI_Status status;
-    int result = pmpi()->Sendrecv(own->record, (int)bytes, MPI_BYTE, partner, 0, other->record,
-                                  BUFFER_BYTES, MPI_BYTE, partner, 0, nodes->leader_comm, &status);
+    int result =
+        pmpi()->Sendrecv(own->record, message_bytes(own), MPI_BYTE, partner, 0, other->record,
+                         BUFFER_BYTES, MPI_BYTE, partner, 0, nodes->leader_comm, &status);
     if (result == MPI_SUCCESS)
         result = accept_message(other, &status);
     if (result == MPI_SUCCESS)
-        combine_messages(ctx, own, other, partner < nodes_own(nodes));
+        combine_messages(of, own, other, partner < nodes->node);
     return result;
 }
 
-static int exchange_among_leaders(const struct agreement_ctx *ctx, struct leader_message *own,
+static int send_to(const struct nodes *nodes, int node, const struct leader_message *message)
+{
+    return pmpi()->Send(message->record, message_bytes(message), MPI_BYTE, node, 0,
+                        nodes->leader_comm);
+}
+
+static int receive_from(const struct nodes *nodes, int node, struct leader_message *message)
+{
+    MPI_Status status;
+    int result =
+        pmpi()->Recv(message->record, BUFFER_BYTES, MPI_BYTE, node, 0, nodes->leader_comm, &status);
+    return result == MPI_SUCCESS ? accept_message(message, &status) : result;
+}
+
+static int exchange_among_leaders(struct nodes_call *of, struct leader_message *own,
                                   struct leader_message *other)
 {
-    const struct nodes *nodes = ctx->call->communicator->nodes;
-    MPI_Comm comm = nodes->leader_comm;
-    int node = nodes_own(nodes), result = MPI_SUCCESS;
-    struct leader_order order = {.participants = 1};
-    MPI_Status status;
-    while (2 * order.participants <= nodes->count)
-        order.participants *= 2;
-    order.pairs = nodes->count - order.participants;
-    int is_paired = node < 2 * order.pairs;
+    const struct nodes *nodes = of->nodes;
+    int node = nodes->node, participants = 1, result = MPI_SUCCESS;
+    while (2 * participants <= nodes->count)
+        participants *= 2;
+    int pairs = nodes->count - participants, is_paired = node < 2 * pairs;
     if (is_paired && node % 2 == 0) {
-        result =
-            pmpi()->Send(own->record, (int)message_bytes(ctx, own, 1), MPI_BYTE, node + 1, 0, comm);
-        if (result == MPI_SUCCESS)
-            result = pmpi()->Recv(own->record, BUFFER_BYTES, MPI_BYTE, node + 1, 0, comm, &status);
-        return result == MPI_SUCCESS ? accept_message(own, &status) : result;
+        result = send_to(nodes, node + 1, own);
+        return result == MPI_SUCCESS ? receive_from(nodes, node + 1, own) : result;
     }
     if (is_paired) {
-        result = pmpi()->Recv(other->record, BUFFER_BYTES, MPI_BYTE, node - 1, 0, comm, &status);
+        result = receive_from(nodes, node - 1, other);
         if (result == MPI_SUCCESS)
-            result = accept_message(other, &status);
-        if (result == MPI_SUCCESS)
-            combine_messages(ctx, own, other, 1);
+            combine_messages(of, own, other, 1);
     }
-    for (int bit = 1; bit < order.participants && result == MPI_SUCCESS; bit *= 2)
-        result = exchange_with(ctx, &order, bit, own, other);
+    int participant = is_paired ? node / 2 : node - pairs;
+    for (int bit = 1; bit < participants && result == MPI_SUCCESS; bit *= 2) {
+        int partner = participant ^ bit;
+        result = exchange_with(of, partner < pairs ? 2 * partner + 1 : partner + pairs, own, other);
+    }
     if (is_paired && result == MPI_SUCCESS)
-        result = pmpi()->Send(own->record, (int)message_bytes(ctx, own, gets_data(ctx, node - 1)),
-                              MPI_BYTE, node - 1, 0, comm);
+        result = send_to(nodes, node - 1, own);
     return result;
 }
 
 /* ---- Within a node ---- */
 
-/* engine_receive; context: struct agreement_ctx. A rank's own part is empty. */
+/* engine_receive; context: struct nodes_call. A rank's own part is empty. */
 static void receive_record(void *context, int source, const struct engine_part *part)
 {
-    const struct agreement_ctx *ctx = context;
+    struct nodes_call *of = context;
     (void)source;
-    if (part->bytes == ctx->record_bytes)
-        memcpy(ctx->record, part->data, part->bytes);
+    if (part->bytes == RECORD_BYTES)
+        memcpy(&of->record, part->data, RECORD_BYTES);
 }
 
-static int broadcast_record(struct agreement_ctx *ctx)
+static int broadcast_record(struct nodes_call *of)
 {
-    const struct nodes *nodes = ctx->call->communicator->nodes;
-    const struct engine_offer offer = {.base = ctx->record, .bytes = ctx->record_bytes};
-    return nodes->engine ? engine_broadcast(nodes->engine, 0, &offer, receive_record, ctx)
-                         : MPI_SUCCESS;
+    const struct engine_offer offer = {.base = &of->record, .bytes = RECORD_BYTES};
+    return of->nodes->engine ? engine_broadcast(of->nodes->engine, 0, &offer, receive_record, of)
+                             : MPI_SUCCESS;
 }
 
-/* engine_receive; context: struct agreement_ctx */
-static void receive_payload(void *context, int source, const struct engine_part *part)
+/* Reduces the data of the node. `to`: of the leader. */
+static int reduce_within(const struct nodes_call *of, void *to)
 {
-    const struct agreement_ctx *ctx = context;
+    int result;
+    struct coll_call within = *of->call;
+    within.operation = COLL_REDUCE;
+    within.comm = of->nodes->node_comm;
+    within.root = 0;
+    within.is_part = 1;
+    within.sendbuf.addr = own_operand(of).addr;
+    within.recvbuf.addr = to;
+    return coll_reduce(&within, &result)
+               ? result
+               : pmpi()->Reduce(within.sendbuf.addr, to, (int)within.recvbuf.count,
+                                within.recvbuf.datatype, within.op, 0, within.comm);
+}
+
+/* Puts the sum of the node into the leader's message. */
+static int load_sum(const struct nodes_call *of, struct leader_message *message)
+{
+    int is_dense = !of->operation.type.layout;
+    const struct typed_buf sum = buf_at(of, is_dense ? message->record->data : of->operands.sum);
+    int result = reduce_within(of, sum.addr);
+    message->sum_bytes = of->bytes;
+    return is_dense || result != MPI_SUCCESS ? result : typed_buf_pack(&sum, message->record->data);
+}
+
+/* engine_receive; context: struct nodes_call */
+static void store_sum(void *context, int source, const struct engine_part *sum)
+{
+    const struct nodes_call *of = context;
+    const struct typed_buf to = buf_at(of, of->call->recvbuf.addr);
     (void)source;
-    if (part->bytes && ctx->call->error == MPI_SUCCESS)
-        ctx->operation->payload->store(ctx->operation->context, part);
+    if (sum->bytes && of->call->error == MPI_SUCCESS)
+        coll_set_error(of->call, typed_buf_receive(&to, sum));
 }
 
-/* Has the ranks of the node read the payload in the leader's message. data: NULL on other ranks. */
-static int deliver_payload(struct agreement_ctx *ctx, const struct engine_part *data)
+/* Has the ranks of the node read the sum in the leader's message; NULL on other ranks. */
+static int deliver_sum(struct nodes_call *of, const struct leader_message *message)
 {
-    const struct nodes *nodes = ctx->call->communicator->nodes;
-    int root = ctx->operation->payload->root, result = MPI_SUCCESS;
-    int to = root == COLL_ALL_RANKS ? ENGINE_ALL_RANKS : nodes->location[root].local_rank;
-    struct engine_offer offer = {0};
-    if (data)
-        offer = (struct engine_offer){.base = data->data, .bytes = data->bytes};
-    if (nodes->engine)
-        result = engine_exchange(nodes->engine, ENGINE_SCATTER, 0, to, data ? &offer : NULL,
-                                 receive_payload, ctx);
-    if (data && to <= 0)
-        receive_payload(ctx, 0, data);
+    int result = MPI_SUCCESS;
+    struct engine_part sum = {0};
+    if (message)
+        sum = (struct engine_part){message->record->data, message->sum_bytes, NULL};
+    const struct engine_offer offer = {.base = sum.data, .bytes = sum.bytes};
+    if (of->nodes->engine)
+        result = engine_exchange(of->nodes->engine, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS,
+                                 message ? &offer : NULL, store_sum, of);
+    store_sum(of, 0, &sum);
     return result;
 }
 
-static int load_payload(const struct agreement_ctx *ctx, size_t *bytes)
-{
-    *bytes = 0;
-    return ctx->operation->payload->load(ctx->operation->context, bytes);
-}
-
-static int has_payload(const struct agreement_ctx *ctx)
-{
-    return ctx->operation->payload && ctx->record->decision == NODES_LAYER;
-}
-
 /* The part of a rank that is no leader. Returns its first error. */
-static int follow_leader(struct agreement_ctx *ctx)
+static int follow_leader(struct nodes_call *of)
 {
-    size_t bytes;
-    int loaded = MPI_SUCCESS, result = broadcast_record(ctx);
-    if (result == MPI_SUCCESS && ctx->record->decision == NODES_LOAD) {
-        loaded = load_payload(ctx, &bytes);
-        result = broadcast_record(ctx);
+    int reduced = MPI_SUCCESS, result = broadcast_record(of);
+    if (result == MPI_SUCCESS && of->record.decision == NODES_REDUCE) {
+        reduced = reduce_within(of, NULL);
+        result = broadcast_record(of);
     }
-    if (result == MPI_SUCCESS && has_payload(ctx) &&
-        gets_data(ctx, nodes_own(ctx->call->communicator->nodes)))
-        result = deliver_payload(ctx, NULL);
-    return loaded != MPI_SUCCESS ? loaded : result;
+    if (result == MPI_SUCCESS && of->record.decision == NODES_LAYER)
+        result = deliver_sum(of, NULL);
+    return reduced != MPI_SUCCESS ? reduced : result;
 }
 
-static int lead(struct agreement_ctx *ctx)
+static int lead(struct nodes_call *of)
 {
-    const struct nodes *nodes = ctx->call->communicator->nodes;
-    struct nodes_record *record = ctx->record;
-    struct leader_message messages[2];
+    struct nodes_record *record = &of->record;
+    struct leader_message own = {(struct nodes_record *)of->nodes->buffers[0], 0},
+                          other = {(struct nodes_record *)of->nodes->buffers[1], 0};
     int result = MPI_SUCCESS;
-    for (int i = 0; i < 2; i++)
-        messages[i] = (struct leader_message){
-            (struct nodes_record *)(nodes->buffers[i] - NODES_HEAD_BYTES), 0};
-    size_t own_bytes = record->decision == NODES_INLINE ? ctx->record_bytes : NODES_HEAD_BYTES;
-    if (has_payload(ctx)) {
-        record->decision = NODES_LOAD;
-        result = broadcast_record(ctx);
+    if (record->decision == NODES_LAYER) {
+        record->decision = NODES_REDUCE;
+        result = broadcast_record(of);
         record->decision = NODES_LAYER;
         if (result == MPI_SUCCESS)
-            result = load_payload(ctx, &messages[0].payload_bytes);
+            result = load_sum(of, &own);
         if (result != MPI_SUCCESS)
-            set_error_record(record, ctx->call->rank);
+            set_error_record(record, of->call->rank);
     }
-    memcpy(messages[0].record, record, own_bytes);
-    int exchanged = exchange_among_leaders(ctx, &messages[0], &messages[1]);
-    memcpy(record, messages[0].record,
-           messages[0].record->decision == NODES_INLINE ? ctx->record_bytes : NODES_HEAD_BYTES);
+    memcpy(own.record, record, record->decision == NODES_INLINE ? RECORD_BYTES : HEAD_BYTES);
+    int exchanged = exchange_among_leaders(of, &own, &other);
+    memcpy(record, own.record, own.record->decision == NODES_INLINE ? RECORD_BYTES : HEAD_BYTES);
     if (exchanged != MPI_SUCCESS) /* the other ranks of the node must not wait */
-        set_error_record(record, ctx->call->rank);
-    int sent = broadcast_record(ctx);
-    const struct engine_part data = {messages[0].record->data, messages[0].payload_bytes, NULL};
-    if (sent == MPI_SUCCESS && has_payload(ctx) && gets_data(ctx, nodes_own(nodes)))
-        sent = deliver_payload(ctx, &data);
+        set_error_record(record, of->call->rank);
+    int sent = broadcast_record(of);
+    if (sent == MPI_SUCCESS && record->decision == NODES_LAYER)
+        sent = deliver_sum(of, &own);
     return result != MPI_SUCCESS ? result : exchanged != MPI_SUCCESS ? exchanged : sent;
 }
 
-enum nodes_decision nodes_agree(struct coll_call *call, const struct nodes_operation *operation,
-                                int error, struct nodes_record *record)
+/* ---- The call ---- */
+
+/* Checks this rank's arguments. Sets the decision, and of->bytes and the operands if that is not
+ * NODES_LIBRARY. */
+static int prepare(struct nodes_call *of, struct coll_call *call)
 {
-    const struct nodes *nodes = call->communicator->nodes;
-    const struct nodes_payload *payload = operation->payload;
-    int is_leader = nodes_is_leader(nodes), result = MPI_SUCCESS;
-    struct agreement_ctx ctx = {call, operation, record,
-                                operation->is_long ? NODES_LONG_BYTES : NODES_SHORT_BYTES,
-                                COLL_ALL_RANKS};
-    const struct engine_operation merge = {
-        .combine = merge_within_node, .context = &ctx, .element = ctx.record_bytes};
-    call->error = error;
-    if (error != MPI_SUCCESS)
-        record->decision = NODES_ERROR;
-    else if (payload && payload->root != COLL_ALL_RANKS)
-        ctx.data_node = nodes->location[payload->root].node;
+    MPI_Count count = call->recvbuf.count;
+    const struct reduce_rules rules = reduce_rules_of(call);
+    struct nodes_record *record = &of->record;
+    *of = (struct nodes_call){.call = call, .nodes = call->communicator->nodes};
+    of->error = MPI_SUCCESS;
+    record->decision = NODES_LIBRARY;
     record->rank = record->peer = call->rank;
-    if (nodes->engine)
-        result = engine_reduce(nodes->engine, record, is_leader ? record : NULL, ctx.record_bytes,
-                               &merge, 0);
+    if (count <= 0)
+        return count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
+    int result = reduce_operation_find(call, &of->operation);
+    const struct item_layout *type = &of->operation.type;
     if (result == MPI_SUCCESS)
-        result = is_leader ? lead(&ctx) : follow_leader(&ctx);
-    coll_set_error(call, result);
-    if (call->error != MPI_SUCCESS)
-        return NODES_ERROR;
-    if (record->decision == NODES_ERROR)
-        call->error = report_failed_peer(call->rank, record->rank);
-    if (record->decision == NODES_MISMATCH)
-        call->error = report_mismatch(record->rank, record->peer);
-    return call->error == MPI_SUCCESS ? record->decision : NODES_ERROR;
+        result = reduce_check_bufs(call, &rules, type->layout != NULL);
+    if (result != MPI_SUCCESS || !type->size || (size_t)count > DATA_MAX_BYTES / type->size ||
+        !(of->operation.commutes || of->nodes->ranks_are_in_node_order))
+        return result;
+    of->bytes = (size_t)count * type->size;
+    record->bytes = (uint32_t)of->bytes;
+    record->decision = of->bytes <= RECORD_DATA_MAX_BYTES ? NODES_INLINE : NODES_LAYER;
+    result = operand_bufs_init(&of->operands, NULL, call->recvbuf.datatype, type, (size_t)count,
+                               (size_t)count);
+    if (result != MPI_SUCCESS || record->decision != NODES_INLINE)
+        return result;
+    const struct typed_buf operand = own_operand(of);
+    return typed_buf_pack(&operand, record->data);
 }
 
-int nodes_sizes_differ(const struct nodes_record *lower, struct nodes_record *higher)
+int nodes_run(struct coll_call *call)
 {
-    if (lower->bytes == higher->bytes)
+    struct nodes_call of;
+    struct nodes *nodes = call->communicator->nodes;
+    struct nodes_record *record = &of.record;
+    int result = MPI_SUCCESS;
+    if (call->operation != COLL_ALLREDUCE)
         return 0;
-    higher->decision = NODES_MISMATCH;
-    higher->peer = lower->rank;
-    return 1;
-}
-
-void nodes_merge_disjoint(void *context, const struct nodes_record *lower,
-                          struct nodes_record *higher)
-{
-    (void)context;
-    if (nodes_sizes_differ(lower, higher) || lower->decision != NODES_INLINE ||
-        higher->decision != NODES_INLINE)
-        return;
-    for (size_t i = 0; i < sizeof(lower->data); i++)
-        higher->data[i] |= lower->data[i];
-}
-
-/* ---- MPI_Barrier ---- */
-
-static int barrier_within(const struct nodes *nodes)
-{
-    int result;
-    struct coll_call call = {
-        .operation = COLL_BARRIER, .comm = nodes->node_comm, .root = COLL_ALL_RANKS};
-    return coll_barrier(&call, &result) ? result : pmpi()->Barrier(nodes->node_comm);
-}
-
-void nodes_barrier(struct coll_call *call)
-{
-    const struct nodes *nodes = call->communicator->nodes;
-    call->error = barrier_within(nodes);
-    if (call->error == MPI_SUCCESS && nodes_is_leader(nodes))
-        call->error = pmpi()->Barrier(nodes->leader_comm);
-    if (call->error == MPI_SUCCESS)
-        call->error = barrier_within(nodes);
+    call->rank = nodes->rank;
+    call->size = nodes->ranks;
+    call->error = prepare(&of, call);
+    if (call->error != MPI_SUCCESS)
+        record->decision = NODES_ERROR;
+    const struct engine_operation combine = {
+        .combine = combine_within_node, .context = &of, .element = RECORD_BYTES};
+    if (nodes->engine)
+        result = engine_reduce(nodes->engine, record, is_leader(nodes) ? record : NULL,
+                               RECORD_BYTES, &combine, 0);
+    if (result == MPI_SUCCESS)
+        result = is_leader(nodes) ? lead(&of) : follow_leader(&of);
+    coll_set_error(call, result);
+    if (call->error == MPI_SUCCESS && record->decision == NODES_ERROR)
+        call->error = report_failed_peer(call->rank, record->rank);
+    if (call->error == MPI_SUCCESS && record->decision == NODES_MISMATCH)
+        call->error = report_mismatch(record->rank, record->peer);
+    if (record->decision == NODES_INLINE) {
+        const struct engine_part sum = {record->data, record->bytes, NULL};
+        coll_set_error(call, of.error);
+        store_sum(&of, 0, &sum);
+    }
+    operand_bufs_free(&of.operands);
+    return call->error != MPI_SUCCESS || record->decision != NODES_LIBRARY;
 }

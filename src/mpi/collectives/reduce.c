@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "mpi/collectives/coll_call.h"
-#include "mpi/collectives/nodes.h"
 #include "mpi/types/types.h"
 
 struct reduce_ctx {
@@ -254,7 +253,7 @@ static int reduce(struct coll_call *call)
 
 int coll_reduce(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, nodes_reduce, reduce);
+    return coll_run(call, result, reduce);
 }
 
 static int scan(struct coll_call *call)
@@ -279,7 +278,7 @@ static int scan(struct coll_call *call)
 
 int coll_scan(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, nodes_scan, scan);
+    return coll_run(call, result, scan);
 }
 
 /* Rank i receives items first to first + count - 1 of `all`. */
@@ -332,8 +331,7 @@ static int reduce_scatter(struct coll_call *call)
     return error;
 }
 
-/* Over several nodes the MPI library is best: every rank needs data of all nodes. */
 int coll_reduce_scatter(struct coll_call *call, int *result)
 {
-    return coll_run(call, result, NULL, reduce_scatter);
+    return coll_run(call, result, reduce_scatter);
 }

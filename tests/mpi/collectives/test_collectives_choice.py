@@ -19,6 +19,7 @@ def is_layers(run_guest, mpi_named):
     return ask
 
 
+@pytest.mark.usefixtures("no_gpu_driver")
 @pytest.mark.parametrize("before, expected", [((), True), (("copy",), False), (("copy", "barriers=100"), False),
                                               (("copy", "barriers=2100"), True), (("copy", "sums=1"), True)])
 def test_auto_begins_where_it_pays(is_layers, before, expected):
@@ -27,6 +28,7 @@ def test_auto_begins_where_it_pays(is_layers, before, expected):
     assert is_layers("--collectives", "auto", before=before) == expected
 
 
+@pytest.mark.usefixtures("no_gpu_driver")
 def test_auto_serves_the_first_reduction(check_guest, mpi_named):
     """Among the program's are MPI_Reduce in place with a root other than 0, in which MPICH 4.0.2 itself crashes."""
     check_guest(mpi_named("mpich"), 3, "mpi_collectives_random", "200", prefix=[*RUN, "--collectives", "auto"])

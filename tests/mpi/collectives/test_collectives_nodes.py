@@ -1,4 +1,4 @@
-"""Collective operations of ranks on two nodes: namespaces of this machine."""
+"""MPI_Allreduce of ranks on two nodes, namespaces of this machine; the library does the other operations."""
 import os
 import re
 
@@ -10,11 +10,10 @@ from launchers import none_wrong
 pytestmark = pytest.mark.alone
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 
-JOBS = [("random", "", "mpich", 3), ("moves", "", "openmpi", 4), ("user_ops", "dense", "mpich", 4),
+JOBS = [("random", "", "mpich", 3), ("pairs", "", "openmpi", 4), ("user_ops", "dense", "mpich", 4),
         ("user_ops", "alike", "openmpi", 3)]
 if LONG:
-    JOBS += [("random", "", "openmpi", 4), ("moves", "", "openmpi", 3), ("pairs", "", "mpich", 4),
-             ("pairs", "", "openmpi", 3)]
+    JOBS += [("random", "", "openmpi", 4), ("pairs", "", "mpich", 4), ("pairs", "", "openmpi", 3)]
 
 
 def ranks_of(text):
@@ -34,15 +33,13 @@ def test_results_are_right(guests, mpi_named, run_on_nodes, guest, which, name, 
     assert max(counts, default=1) > 0, text
 
 
-# The library does these on all ranks: wrong arguments of one of them leave the others waiting, as without the layer.
-LEFT = ["Gatherv", "Scatterv", "Alltoallv", "Alltoallw", "Reduce_scatter", "Reduce_scatter_block"]
-# With much data the library does these, and takes the arguments of one rank for right: Open MPI's MPI_Bcast crashes if
-# sizes differ, MPICH's MPI_Exscan on rank 0 without a buffer, and MPICH's MPI_Alltoall hangs if one rank is in place.
-LARGE_LEFT = ["Bcast", "Exscan", "Alltoall"]
-# MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; more; what the library does.
-WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 4)]
+# The library does these: wrong arguments of one rank leave the others waiting, as without the layer.
+LEFT = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv",
+        "Alltoallw", "Reduce", "Scan", "Exscan", "Reduce_scatter", "Reduce_scatter_block"]
+# MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; behind them; what the library does.
+WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 100)]
 if LONG:
-    WRONG += [("mpich", 15, 4, 4), ("openmpi", 16, 4, 100), ("openmpi", 16, 4, 20000)]
+    WRONG += [("mpich", 15, 4, 4), ("openmpi", 16, 4, 4), ("openmpi", 16, 4, 20000)]
 
 
 @pytest.mark.parametrize("wrong_rank", [0, 1, 2])
@@ -53,10 +50,9 @@ def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(guests, mpi_named
     """As on one node: no other rank waits, on whichever node, and the next operation works. The wrong one leads
     others, does not lead, or is alone on its node."""
     mpi = mpi_named(name)
-    left = LEFT + ([] if ranks == 4 else ["Scan", "Exscan"]) + (LARGE_LEFT if items == 20000 else [])
-    words = [*ON, guests.mpi(mpi, "mpi_collectives_refused"), wrong_rank, items, *left]
+    words = [*ON, guests.mpi(mpi, "mpi_collectives_refused"), wrong_rank, items, *LEFT]
     text = run_on_nodes(mpi, ranks, words, lambda text: text.count(" wrong\n") == ranks, 300, all_output=True)
-    expect_error_of_one_rank(mpi, other, wrong_rank, text.splitlines(), least=90)
+    expect_error_of_one_rank(mpi, other, wrong_rank, text.splitlines(), least=5)
     assert all(line in text for line in none_wrong(ranks)), text
 
 

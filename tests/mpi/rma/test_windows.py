@@ -56,6 +56,7 @@ def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(check_guest, mpi_na
     check_guest(mpi_named(name), 2, "mpi_window_errors", epochs)
 
 
+@pytest.mark.usefixtures("no_gpu_driver")
 def test_origins_in_the_memory_of_a_gpu(check_guest, guests, stock_mpi):
     """A library in place of CUDA's, which the program loads while an epoch is open."""
     library = guests.build("cuda_device.c", ("cc",), ("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"), "libcuda.so.1")

@@ -276,5 +276,5 @@ int main(int argc, char **argv)
             if (is_tried(operation, way, argv + (argc > 3 ? 3 : argc)))
                 try(operation, way, handler);
     MPI_Errhandler_free(&handler);
-    return mpi_end();
+    return mpi_end_by_root();
 }

@@ -448,7 +448,7 @@ CASE(failure_on_one_rank_fails_all)
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     CHECK(MPI_Win_allocate_shared(rank == 1 ? (MPI_Aint)1 << 60 : 8, 1, MPI_INFO_NULL, world, &base,
                                   &window) != MPI_SUCCESS);
-    CHECK(MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)1 << 45 : 8, 1, MPI_INFO_NULL, world, &base,
+    CHECK(MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)1 << 50 : 8, 1, MPI_INFO_NULL, world, &base,
                                   &window) != MPI_SUCCESS);
     CHECK(MPI_Win_allocate_shared(8, rank == 1 ? 0 : 1, MPI_INFO_NULL, world, &base, &window) !=
           MPI_SUCCESS);
