@@ -241,15 +241,13 @@ static int usage(const char *why)
 {
     fprintf(stderr, "collectives: %s; usage: [-o OPERATIONS] [-b BATCHES] [-t MS] [-f] SIZE...\n",
             why);
-    MPI_Finalize();
     return 2;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct state state;
     size_t largest = 8;
-    MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &state.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &state.ranks);
     for (int option; (option = getopt(argc, argv, BENCH_OPTIONS)) != -1;)
@@ -281,6 +279,10 @@ int main(int argc, char **argv)
     free(state.uneven);
     free(state.types);
     MPI_Op_free(&add);
-    MPI_Finalize();
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return bench_run_job(argc, argv, run);
 }

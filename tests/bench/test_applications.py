@@ -104,8 +104,8 @@ sys.stdin.read()
 """
 
 
-def peak_of(commands, marked=True):
-    """Of programs that hold memory at the same time, until the peak no longer grows or half a minute is over."""
+def memory_of(commands, marked=True):
+    """Of programs that hold memory at the same time. The peak reaches it."""
     with onespace_memory.Peak() as peak:
         env = {**os.environ, **(peak.environment if marked else {})}
         running = [subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -113,40 +113,37 @@ def peak_of(commands, marked=True):
         try:
             for process in running:
                 assert process.stdout.readline() == b"ready\n"
-            end = time.monotonic() + 30
-            before, peak.bytes = -1, 0
-            while (peak.bytes == 0 or peak.bytes > before) and time.monotonic() < end and marked:
-                before = peak.bytes
-                time.sleep(0.3)
-            if not marked:
-                time.sleep(0.3)
+            memory, end = peak.sample(), time.monotonic() + 30
+            while peak.bytes < memory:
+                assert time.monotonic() < end, (peak.bytes, memory)
+                time.sleep(0.01)
         finally:
             for process in running:
                 process.communicate()
-    return peak.bytes
+    return memory
 
 
 def test_memory_adds_up_processes():
     holder = [sys.executable, "-c", HOLDER.format(size=32 * MIB)]
-    assert 64 * MIB <= peak_of([holder, holder]) < 128 * MIB
+    assert 64 * MIB <= memory_of([holder, holder]) < 128 * MIB
 
 
 def test_memory_counts_what_processes_share_once():
-    parent = "import os\n" + HOLDER.format(size=64 * MIB).replace(
+    parent = "import os\nend, other = os.pipe()\n" + HOLDER.format(size=64 * MIB).replace(
         'print("ready"', "pid = os.fork()\nsum(held[at] for at in range(0, len(held), 4096))\n"
-        "if not pid: sys.stdin.read(); os._exit(0)\nprint(\"ready\"")
-    assert 64 * MIB <= peak_of([[sys.executable, "-c", parent]]) < 96 * MIB
+        "if not pid: os.write(other, b'.'); sys.stdin.read(); os._exit(0)\nos.read(end, 1)\nprint(\"ready\"")
+    assert 64 * MIB <= memory_of([[sys.executable, "-c", parent]]) < 96 * MIB
 
 
 def test_memory_counts_a_space_once(guests):
     holder = ["/usr/bin/python3", "-c", HOLDER.format(size=32 * MIB).replace("mmap.mmap(-1", "bytearray(").replace(
         "bytearray(, ", "bytearray(")]
-    found = peak_of([[ONESPACE, "run", "-n", "1", *holder]])
+    found = memory_of([[ONESPACE, "run", "-n", "1", *holder]])
     assert 32 * MIB <= found < 80 * MIB  # the space has several processes, each of which shows all of its memory
 
 
 def test_memory_ignores_processes_of_others():
-    assert peak_of([[sys.executable, "-c", HOLDER.format(size=MIB)]], marked=False) == 0
+    assert memory_of([[sys.executable, "-c", HOLDER.format(size=MIB)]], marked=False) == 0
 
 
 def test_memory_of_a_job_fails_without_kcmp(monkeypatch):

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_MAX_BYTES = 64 << 10, RECORD_DATA_MAX_BYTES = 48 };
+enum { DATA_MAX_BYTES = 32 << 10, RECORD_DATA_MAX_BYTES = 48 };
 
 /* How a call is done. If ranks decide differently, the smallest value counts. */
 enum nodes_decision {
