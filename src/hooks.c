@@ -6,4 +6,5 @@
 
 /* The order matters: callers leave a member before anything that it had is undone, and its channels
  * end before its XPMEM segments. */
-const struct member_hooks *const member_hooks[] = {&call_hooks, &insitu_hooks, &xpmem_hooks, NULL};
+const struct member_hooks *const hooks_of_layers[] = {&call_hooks, &insitu_hooks, &xpmem_hooks,
+                                                      NULL};

@@ -126,10 +126,8 @@ static int loads_layer(unsigned index)
 {
     if (index >= COLLECTIVES || (index >= MAKERS && is_left(name_of(index))))
         return 0;
-    const struct space_slot *self =
-        getauxval ? (const struct space_slot *)getauxval(SPACE_AT_SLOT) : NULL;
-    return self && !(self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) &&
-           (index < MAKERS || (self->flags & ONESPACE_SPAWN_COLLECTIVES));
+    return agent_space && !(agent_self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) &&
+           (index < MAKERS || (agent_self->flags & ONESPACE_SPAWN_COLLECTIVES));
 }
 
 /* Bypasses the layer for collectives that it would only forward. */

@@ -250,7 +250,7 @@ static void fill_registry(struct space *space)
     space->operations.child_clone = child_clone;
     agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;
-    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+    for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->space_created)
             (*layer)->space_created(space);
     space->root_pid = getpid();
@@ -340,7 +340,7 @@ int onespace_fini(void)
     long result = reaper_stop(space);
     if (result < 0)
         return (int)result;
-    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+    for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->space_ending)
             (*layer)->space_ending(space);
     membership_mark_detach(&space->slots[0]);

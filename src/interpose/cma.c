@@ -323,7 +323,6 @@ long interpose_process_vm(struct space_slot *self, long nr, const long a[6])
         copied = copy_vectors(&local, &remote, nr == __NR_process_vm_writev, 0);
     result = copied;
     if (copied < 0) {
-        count(&self->stats.cma_faults, 1);
         result = copy_by_kernel(self, &target_side, nr, a);
     } else if (target !=
                self) { /* a copy to itself, a test of MPI libraries, is no communication */

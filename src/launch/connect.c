@@ -286,15 +286,15 @@ struct host_start {
     int error_pipe; /* closed by exec; on failure the errno is written to it */
 };
 
-/* Moves the listener and the pipe to their numbers, opens /dev/null as 0 to 2, and closes
- * everything else. 0, or -1 with nothing changed. */
+/* Moves the listener and the pipe to their numbers, opens /dev/null as 0 to 2, any of which may be
+ * closed, and closes everything else. 0, or -1 with nothing changed. */
 static int set_descriptors(const struct host_start *start)
 {
     int listener = fcntl(start->listener, F_DUPFD, HOST_ERROR_PIPE + 1);
     int report = fcntl(start->error_pipe, F_DUPFD, HOST_ERROR_PIPE + 1);
     if (listener < 0 || report < 0)
         return -1;
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = fcntl(open("/dev/null", O_RDWR | O_CLOEXEC), F_DUPFD, HOST_ERROR_PIPE + 1);
     if (null < 0)
         return -1;
     for (int fd = 0; fd < 3; fd++)

@@ -85,11 +85,12 @@ static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, s
     hwloc_obj_t root = hwloc_get_root_obj(topology);
     hwloc_bitmap_t *sets = calloc((size_t)count, sizeof(*sets));
     int result = -ENOMEM;
-    snprintf(message, size, "--cpu-bind core: cannot divide the machine among %d tasks", count);
     if (sets && hwloc_distrib(topology, &root, 1, sets, (unsigned)count, INT_MAX, 0) == 0) {
         hwloc_bitmap_singlify(sets[number]);
         hwloc_cpuset_to_glibc_sched_affinity(topology, sets[number], cpus, sizeof(*cpus));
         result = 1;
+    } else {
+        snprintf(message, size, "--cpu-bind core: cannot divide the machine among %d tasks", count);
     }
     for (int i = 0; sets && i < count; i++)
         hwloc_bitmap_free(sets[i]);

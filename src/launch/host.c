@@ -406,22 +406,43 @@ static unsigned fill_polled(struct host *host, struct pollfd *polled)
     return at;
 }
 
-/* Returns 0 when the timeout passed without an event. */
+/* Milliseconds until the ranks that others wait for are late: OTHER_RANKS_MS after the last event
+ * of one that arrives. Else idle_timeout_ms. */
+static int round_timeout(struct host *host, int idle_timeout_ms)
+{
+    int64_t now = host_now_ms();
+    if (!host->waiting && !host->queue && !launch_kill_is_pending(host) &&
+        !some_client_waits(host)) {
+        host->others_late_ms = 0;
+        return idle_timeout_ms;
+    }
+    if (!host->others_late_ms)
+        host->others_late_ms = now + OTHER_RANKS_MS;
+    return host->others_late_ms > now ? (int)(host->others_late_ms - now) : 0;
+}
+
+/* Returns 0 when the timeout passed. */
 static int serve_round(struct host *host, int idle_timeout_ms)
 {
     struct pollfd *polled = calloc(count_polled(host), sizeof(*polled));
     if (!polled)
         return 1;
     unsigned count = fill_polled(host, polled), at = 2;
-    int waits =
-        host->waiting || host->queue || launch_kill_is_pending(host) || some_client_waits(host);
-    int timeout = waits ? OTHER_RANKS_MS : idle_timeout_ms, arrivals = host_arrival_timeout(host);
+    int timeout = round_timeout(host, idle_timeout_ms), arrivals = host_arrival_timeout(host);
     int is_shortened = arrivals >= 0 && (timeout < 0 || arrivals < timeout);
     int ready = poll(polled, count, is_shortened ? arrivals : timeout);
-    int is_late = ready == 0 && !is_shortened; /* the others are late, or join another space */
     for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
         if (client->socket >= 0 && polled[at].revents)
             serve_client(client);
+    int arrives = ready > 0 && polled[0].revents;
+    for (; ready > 0 && at < count; at++)
+        arrives |= polled[at].revents != 0;
+    /* Other ranks are late, or join another space. Signals and statuses of running ranks do not
+     * count as events, because there may always be more of them. */
+    int is_late = !arrives && (host->others_late_ms ? host_now_ms() >= host->others_late_ms
+                                                    : ready == 0 && !is_shortened);
+    if (arrives || is_late)
+        host->others_late_ms = 0;
     if (ready > 0 && polled[1].revents)
         serve_status(host);
     remove_clients_that_waited(host);

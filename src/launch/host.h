@@ -170,6 +170,7 @@ struct host {
     sem_t spawned;             /* counts tasks that the waiting thread has not waited for */
     int ranks_seen;            /* refused, queued or started; and peers that sent something else */
     int64_t requested_ms;      /* the last request, or the start */
+    int64_t others_late_ms;    /* when other ranks will be late; 0: nothing waits for them */
     int ranks_expected;        /* that the launcher starts on this node, or -1 */
     int launcher;              /* its PID, or 0 */
     struct report_total total; /* of the tasks that ended since the space was last empty */

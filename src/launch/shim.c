@@ -124,6 +124,7 @@ static int request_send(int socket, const struct shim_task *task, struct sent_fd
 {
     struct protocol_request request = {0};
     sent->count = 0;
+    sent->directory = -1;
     fill_request(&request, task, mask);
     int result = collect_fds(sent);
     char *texts = result < 0 ? NULL : join_strings(task->argv, environ, &request);
@@ -153,14 +154,20 @@ static int request_send_absence(int socket, const struct shim_task *task,
     return result < 0 ? result : protocol_send(socket, word, request.text_size);
 }
 
+static void close_sent_directory(struct sent_fds *sent)
+{
+    if (sent->directory >= 0)
+        close(sent->directory);
+    sent->directory = -1;
+}
+
 static int request_send_fds(int socket, struct sent_fds *sent)
 {
     static const int32_t none = -1;
     int result = 0;
-    if (sent->directory >= 0) {
+    if (sent->directory >= 0)
         result = protocol_send_fds(socket, &sent->directory, &none, 1);
-        close(sent->directory);
-    }
+    close_sent_directory(sent);
     if (result == 0) /* each keeps its number */
         result = protocol_send_fds(socket, sent->fds, sent->fds, sent->count);
     return result;
@@ -470,6 +477,7 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
             return 0;
         }
         close(socket);
+        close_sent_directory(sent);
     }
     if (is_lost(result))
         return fail_without_host(task);

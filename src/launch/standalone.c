@@ -87,7 +87,8 @@ enum { GRACE_MS = 3000 };
 extern char **environ;
 
 struct tasks {
-    int ids[ONESPACE_TASKS_MAX], count, alive;
+    _Atomic int ids[ONESPACE_TASKS_MAX]; /* of tasks that have not ended; else 0 */
+    int count, alive;
     const char *programs[ONESPACE_TASKS_MAX];
     int failure; /* exit status of the first task that failed, or 0 */
     struct report_total total;
@@ -102,13 +103,17 @@ static void kill_all(int number)
             (void)!onespace_kill(tasks.ids[i], number);
 }
 
+/* By the thread that forwards signals, while the main thread may record that a task has ended. */
 static void forward(const siginfo_t *info)
 {
-    for (int i = 0; i < tasks.count; i++)
-        if (tasks.ids[i] > 0 && info->si_code == SI_QUEUE)
-            sigqueue(onespace_pid(tasks.ids[i]), info->si_signo, info->si_value);
-        else if (tasks.ids[i] > 0)
-            (void)!onespace_kill(tasks.ids[i], info->si_signo);
+    for (int i = 0; i < tasks.count; i++) {
+        int id = atomic_load_explicit(&tasks.ids[i], memory_order_relaxed);
+        int pid = id > 0 && info->si_code == SI_QUEUE ? onespace_pid(id) : 0;
+        if (pid > 0)
+            sigqueue(pid, info->si_signo, info->si_value);
+        else if (id > 0 && pid == 0)
+            (void)!onespace_kill(id, info->si_signo);
+    }
 }
 
 /* Signals of the terminal reach the tasks directly, which are in this process's group. Signals that

@@ -73,7 +73,7 @@ static void end_membership(struct space *space, struct space_slot *slot)
     debugger_unlink(slot);
     if (!(slot->flags & ONESPACE_SPAWN_HOLD) || slot_state(slot) == SLOT_LEFT)
         exports_remove_all(space, slot);
-    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+    for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->ended)
             (*layer)->ended(space, slot);
     hold_release_all(space, slot);
@@ -293,7 +293,7 @@ static void reaper_main(void *argument)
         uint64_t timeout = in_exec ? EXEC_POLL_NS : 0;
         timeout = shorter_timeout(timeout, thread_tasks_poll(space));
         timeout = shorter_timeout(timeout, vfork_children_poll(space));
-        for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+        for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
             if ((*layer)->poll)
                 timeout = shorter_timeout(timeout, (*layer)->poll(space));
         timeout = shorter_timeout(timeout, dumpable_poll());

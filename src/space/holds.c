@@ -59,26 +59,6 @@ static _Atomic uint32_t *cell_of(struct space *space, const struct space_slot *o
 
 /* A cell has two counters: holds in its lower bits, copies above. `unit` is 1 of the counter,
  * `mask` its bits. */
-static long take(struct space *space, struct space_slot *owner, struct space_slot *holder,
-                 uint32_t unit, uint32_t mask)
-{
-    _Atomic uint32_t *cell = cell_of(space, owner, holder);
-    if (!atomic_load(&owner->was_imported)) /* a store would cost more than the rest */
-        atomic_store(&owner->was_imported, 1);
-    if (!atomic_load(&holder->has_imported))
-        atomic_store(&holder->has_imported, 1);
-    uint32_t count = atomic_load(cell);
-    do {
-        if ((count & mask) == mask)
-            return -EOVERFLOW;
-        DELAY("holds.take");
-    } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
-    if (slot_index(space, owner) == 0 || await_check(space, owner))
-        return 0;
-    atomic_fetch_sub(cell, unit);
-    return -EOWNERDEAD;
-}
-
 static long release(struct space *space, struct space_slot *owner, struct space_slot *holder,
                     uint32_t unit, uint32_t mask)
 {
@@ -92,6 +72,26 @@ static long release(struct space *space, struct space_slot *owner, struct space_
     if (count == unit && atomic_load(&owner->reclaim_pending))
         reaper_recheck(space);
     return 0;
+}
+
+static long take(struct space *space, struct space_slot *owner, struct space_slot *holder,
+                 uint32_t unit, uint32_t mask)
+{
+    _Atomic uint32_t *cell = cell_of(space, owner, holder);
+    if (!atomic_load(&owner->was_held)) /* a store would cost more than the rest */
+        atomic_store(&owner->was_held, 1);
+    if (!atomic_load(&holder->has_held))
+        atomic_store(&holder->has_held, 1);
+    uint32_t count = atomic_load(cell);
+    do {
+        if ((count & mask) == mask)
+            return -EOVERFLOW;
+        DELAY("holds.take");
+    } while (!atomic_compare_exchange_weak(cell, &count, count + unit));
+    if (slot_index(space, owner) == 0 || await_check(space, owner))
+        return 0;
+    (void)release(space, owner, holder, unit, mask);
+    return -EOWNERDEAD;
 }
 
 long hold_take(struct space *space, struct space_slot *owner, struct space_slot *holder)
@@ -123,7 +123,7 @@ int hold_exists(struct space *space, const struct space_slot *owner,
 
 void hold_release_all(struct space *space, struct space_slot *holder)
 {
-    if (!atomic_load(&holder->has_imported))
+    if (!atomic_load(&holder->has_held))
         return;
     unsigned index = slot_index(space, holder);
     uint32_t highest = atomic_load(&space->highest);
@@ -260,15 +260,15 @@ static int has_cell_set(struct space *space, unsigned owner)
 
 static int announce_and_find_hold(struct space *space, struct space_slot *owner)
 {
-    int was_imported = atomic_load(&owner->was_imported) != 0;
-    if (!was_imported && !atomic_load(&owner->was_called))
+    int was_held = atomic_load(&owner->was_held) != 0;
+    if (!was_held && !atomic_load(&owner->was_called))
         return 0;
     atomic_store(&space->holds_pending, 1);
     atomic_store(&owner->reclaim_pending, 1);
     DELAY("holds.look");
-    if (was_imported && has_cell_set(space, slot_index(space, owner)))
+    if (was_held && has_cell_set(space, slot_index(space, owner)))
         return 1;
-    for (const struct member_hooks *const *layer = member_hooks; *layer; layer++)
+    for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->holds_memory && (*layer)->holds_memory(space, owner))
             return 1;
     return 0;
@@ -398,10 +398,8 @@ static int start_unmapper(struct space *space)
         return 0;
     uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
     long thread =
-        arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-                       CLONE_SYSVSEM | CLONE_PARENT_SETTID,
-                   arch_push_call((uintptr_t)stack + UNMAPPER_STACK, unmapper_main, space),
-                   (int32_t *)&space->unmapper_tid);
+        arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+                   arch_push_call((uintptr_t)stack + UNMAPPER_STACK, unmapper_main, space), NULL);
     signals_set_mask(signals);
     if (thread < 0)
         raw(__NR_munmap, at, UNMAPPER_STACK);

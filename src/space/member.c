@@ -42,8 +42,8 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->loaded, 0);
     atomic_store(&slot->has_exported, 0);
     atomic_store(&slot->has_spawned, 0);
-    atomic_store(&slot->has_imported, 0);
-    atomic_store(&slot->was_imported, 0);
+    atomic_store(&slot->has_held, 0);
+    atomic_store(&slot->was_held, 0);
     atomic_store(&slot->has_shared, 0);
     atomic_store(&slot->was_called, 0);
     atomic_store(&slot->called_exit, 0);

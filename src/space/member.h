@@ -11,8 +11,8 @@
 
 /* ---- Hooks: what a layer above adds to the life of a space and its members ----
  *
- * `member_hooks` (src/hooks.c) lists the hooks of all layers, so that no layer calls one above it.
- * Each hook may be NULL. */
+ * `hooks_of_layers` (src/hooks.c) lists the hooks of all layers, so that no layer calls one above
+ * it. Each hook may be NULL. */
 struct member_hooks {
     /* Called by the root while it fills the registry, before there is a task. */
     void (*space_created)(struct space *space);
@@ -32,7 +32,7 @@ struct member_hooks {
 };
 
 /* NULL-terminated. */
-extern const struct member_hooks *const member_hooks[];
+extern const struct member_hooks *const hooks_of_layers[];
 
 /* ---- The calling program: self.c ---- */
 

@@ -83,7 +83,6 @@ static_assert(SPACE_EXPORTS <= UINT16_MAX, "a search may reach all entries");
 struct space_stats {
     _Atomic uint64_t cma_calls, cma_bytes; /* copied in user space */
     _Atomic uint64_t cma_kernel_calls;     /* passed to the system call */
-    _Atomic uint64_t cma_faults;           /* a copy faulted and was redone by the kernel */
     _Atomic uint64_t mpi_collectives;      /* done in the tasks' own memory */
     _Atomic uint64_t xpmem_attaches;
 };
@@ -241,7 +240,7 @@ struct space_slot {
     _Atomic uint32_t loaded;
     _Atomic int32_t next_request; /* the reaper's request list: slot index of the next, -1 end */
     /* Sticky: let the reaper skip tables. Set before the first entry of each. */
-    _Atomic uint32_t has_exported, has_spawned, has_imported, was_imported, has_shared;
+    _Atomic uint32_t has_exported, has_spawned, has_held, was_held, has_shared;
     /* Sticky, by callers: other members' threads have run in its context
      * (remote_call/remote_call.h). */
     _Atomic uint32_t was_called;
@@ -329,9 +328,8 @@ struct space {
     _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
     _Atomic uint32_t holds_changed;  /* a hold on an ended task's memory was released */
     _Atomic int32_t requests;        /* newest slot whose child the reaper must clone, or -1 */
-    /* For ps, written by the unmapper (space/holds.c): its TID; what it unmaps (`first` of the run:
-     * a slot or a channel) or 0; and since when (CLOCK_MONOTONIC). */
-    _Atomic int32_t unmapper_tid;
+    /* For ps, written by the unmapper (space/holds.c): what it unmaps (`first` of the run: a slot
+     * or a channel) or 0; and since when (CLOCK_MONOTONIC). */
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;
     _Alignas(64) _Atomic uint32_t free_hint; /* a free slot is likely here or above */

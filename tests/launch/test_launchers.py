@@ -2,7 +2,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -136,6 +138,25 @@ def test_second_launcher_in_a_named_space_leaves_the_first_its_numbers(job, gues
     result = first.finish().expect(lines=2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"])
     assert "another launcher" not in result.err, str(result)
     run_all(job, stock_mpi, 2, [*program, "/"]).expect(lines=2 * ["barrier 0"] + ["number 0 of 2", "number 1 of 2"])
+
+
+def test_signals_to_a_running_rank_do_not_keep_others_waiting(job):
+    """A rank waits for the others of its launch, but no longer than 0.3 s, whatever the host has to forward."""
+    def start(rank, *program):
+        return job.start([*RUN, "--space", "busy", *program],
+                         env={"PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank), "MPI_LOCALNRANKS": "3"})
+
+    running = start(0, "/bin/sleep", "60")
+    while not job.named("sleep"):
+        time.sleep(0.01)
+    second = start(1, "/bin/echo", "there")
+    end = time.monotonic() + 20
+    while second.process.poll() is None and time.monotonic() < end:
+        running.signal(signal.SIGURG)  # which does nothing to the task
+        time.sleep(0.05)
+    assert second.process.poll() == 0, "it waits as long as the signals come"
+    running.signal(signal.SIGTERM)
+    running.finish()
 
 
 def test_jobs_one_after_the_other(job, guests, stock_mpi):

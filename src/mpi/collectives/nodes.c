@@ -560,8 +560,14 @@ int nodes_run(struct coll_call *call)
     if (nodes->engine)
         result = engine_reduce(nodes->engine, record, is_leader(nodes) ? record : NULL,
                                RECORD_BYTES, &combine, 0);
-    if (result == MPI_SUCCESS)
-        result = is_leader(nodes) ? lead(&of) : follow_leader(&of);
+    if (is_leader(nodes)) { /* other leaders wait for it even if a rank of its node has ended */
+        if (result != MPI_SUCCESS)
+            set_error_record(record, call->rank);
+        int led = lead(&of);
+        result = result == MPI_SUCCESS ? led : result;
+    } else if (result == MPI_SUCCESS) {
+        result = follow_leader(&of);
+    }
     coll_set_error(call, result);
     if (call->error == MPI_SUCCESS && record->decision == NODES_ERROR)
         call->error = report_failed_peer(call->rank, record->rank);

@@ -358,7 +358,7 @@ static int restore_part(struct versions *versions, const struct version_slots *s
     }
     for (size_t i = 0; result == 0 && choice->version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (!slot_has(slot, choice))
+        if (!slot_has(slot, choice) || !slot->record.is_in_file)
             continue;
         int64_t shift = (int64_t)slot->record.offset - (int64_t)versions->part.offset;
         result = restore_from(versions, slot, shift, error);

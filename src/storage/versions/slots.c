@@ -275,9 +275,15 @@ int slots_scan(int directory, const char *path, struct version_slots *slots,
             close(fd);
         return storage_fail(error, result, "%s.versions: %s", path, strerror(-result));
     }
-    for (struct dirent *entry; result == 0 && (entry = readdir(list));) {
+    while (result == 0) {
         struct version_slot slot = {0};
         int end = 0;
+        errno = 0;
+        struct dirent *entry = readdir(list);
+        if (!entry && errno)
+            result = storage_fail(error, -errno, "%s.versions: %s", path, strerror(errno));
+        if (!entry)
+            break;
         if (sscanf(entry->d_name, "rank-%u.slot-%u%n", &slot.rank, &slot.number, &end) == 2 &&
             !entry->d_name[end])
             result = add_slot(slots, directory, path, slot, error);

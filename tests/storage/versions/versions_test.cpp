@@ -1,4 +1,6 @@
 // tests/storage/versions/versions_test.cpp: versions of a window, by one rank and by several.
+#include <array>
+#include <barrier>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -8,6 +10,7 @@
 #include <random>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -523,6 +526,68 @@ TEST_F(versions, leftovers_of_other_ranks_go)
     job.ranks = 2;
     EXPECT_EQ(run().error, 0);
     EXPECT_EQ(slots(), 4u); // two ranks, two slots each
+}
+
+// Two ranks that are threads.
+struct Pair {
+    std::barrier<> both{2};
+    std::array<int64_t, 2> value{};
+    void *data = nullptr;
+
+    struct Rank {
+        Pair *pair;
+        uint32_t rank;
+    };
+    static int broadcast(void *context, void *data, size_t size)
+    {
+        auto [pair, rank] = *static_cast<Rank *>(context);
+        if (rank == 0)
+            pair->data = data;
+        pair->both.arrive_and_wait();
+        if (rank == 1)
+            memcpy(data, pair->data, size);
+        pair->both.arrive_and_wait();
+        return 0;
+    }
+    static int least(void *context, int64_t value, int64_t *result)
+    {
+        auto [pair, rank] = *static_cast<Rank *>(context);
+        pair->value[rank] = value;
+        pair->both.arrive_and_wait();
+        *result = std::min(pair->value[0], pair->value[1]);
+        pair->both.arrive_and_wait();
+        return 0;
+    }
+    // Opens the windows of both ranks and commits them.
+    int make_version(const std::string &path, Window &first, Window &second)
+    {
+        std::array<int, 2> result{};
+        auto run = [&](uint32_t rank, Window &window) {
+            Rank self = {this, rank};
+            versions_group group = {&self, rank, 2, broadcast, least};
+            result[rank] = window.open(path, 1, nullptr, &group);
+            if (result[rank] == 0)
+                result[rank] = window.commit();
+            versions_close(std::exchange(window.made, nullptr));
+        };
+        std::thread other(run, 1, std::ref(second));
+        run(0, first);
+        other.join();
+        return result[0] ? result[0] : result[1];
+    }
+};
+
+TEST_F(versions, of_ranks_whose_bytes_are_not_all_in_the_file_leave_other_parts_alone)
+{
+    constexpr size_t Size = 1 << 20;
+    Window in_file(Size), in_memory(2 * Size), reopened(Size);
+    in_file.offset = reopened.offset = Size;
+    in_memory.is_in_file = 0;
+    in_file.store(0, "in the file");
+    in_memory.store(Size, "in memory");
+    ASSERT_EQ(Pair().make_version(path, in_file, in_memory), 0) << in_file.error.text;
+    ASSERT_EQ(reopened.open(path), 0) << reopened.error.text;
+    EXPECT_STREQ(reopened.bytes.data(), "in the file");
 }
 
 TEST_F(versions, file_per_rank_restarts_with_as_many)

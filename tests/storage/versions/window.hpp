@@ -1,5 +1,5 @@
-// tests/storage/versions/window.hpp: a window with versions of one rank, in this process. Its bytes
-// are plain memory; only store() changes them.
+// tests/storage/versions/window.hpp: a rank's window with versions, in this process. Its bytes are
+// plain memory; only store() changes them.
 #ifndef TESTS_STORAGE_WINDOW_HPP
 #define TESTS_STORAGE_WINDOW_HPP
 
@@ -18,6 +18,8 @@ struct Window {
     std::vector<storage_range> stored;
     bool is_unsure = false;                             // what changed is not known
     std::vector<std::pair<uint64_t, uint64_t>> reports; // of a commit's progress: done, of
+    int is_in_file = 1;
+    uint64_t offset = 0; // in the file
     versions *made = nullptr;
     storage_error error = {};
 
@@ -57,12 +59,14 @@ struct Window {
         *result = value;
         return 0;
     }
-    int open(const std::string &path, unsigned keep = 1, const versions_io *io = nullptr)
+    // Without a group there is one rank.
+    int open(const std::string &path, unsigned keep = 1, const versions_io *io = nullptr,
+             const versions_group *group = nullptr)
     {
-        versions_part part = {path.c_str(), bytes.data(), bytes.size(), 1, 0,
-                              changes,      this,         progress};
-        versions_group group = {nullptr, 0, 1, broadcast, least};
-        return versions_open(&part, &group, keep, io, &made, &error);
+        static const versions_group alone = {nullptr, 0, 1, broadcast, least};
+        versions_part part = {path.c_str(), bytes.data(), bytes.size(), is_in_file,
+                              offset,       changes,      this,         progress};
+        return versions_open(&part, group ? group : &alone, keep, io, &made, &error);
     }
     void store(size_t at, const std::string &text)
     {
