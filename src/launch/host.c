@@ -242,7 +242,7 @@ static void send_end(struct host *host, struct client *client, struct protocol_r
     warn_if_alone(host, client, reply);
     if (!reply->message[0])
         report_departure(client->task, client->program, reply->message, sizeof(reply->message));
-    launch_report_shortage(client->launch, status, reply->message, sizeof(reply->message));
+    launch_report_shortage(host, client->launch, status);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         hydra_status_hold(host, client);
     protocol_send(client->socket, reply, sizeof(*reply));

@@ -117,9 +117,9 @@ int launch_kill_is_pending(const struct host *host);
  * ranks of each launch, and fails a launch that has had no mappings for two seconds: ranks that
  * wait for one that cannot continue would wait for ever. */
 void launch_check_mappings(struct host *host);
-/* A member's task has ended. If it ended badly and mappings have run out, the launch has failed.
- * Sets an empty message to the reason, once per launch. */
-void launch_report_shortage(struct launch *launch, int status, char *message, size_t size);
+/* A member's task has ended. If it ended badly and mappings have run out, the launch has failed,
+ * and its shims get the reason, once per launch. */
+void launch_report_shortage(struct host *host, struct launch *launch, int status);
 
 /* Keep the exit status of a job as Hydra would report it for processes. No effect where tracing is
  * not allowed, or while another launch is traced.

@@ -203,21 +203,6 @@ void launch_kill_failed(struct host *host)
 
 /* ---- Mappings that run out while ranks run ---- */
 
-/* The ended task has returned its own mappings, so some may be free now. Its peers wait for it, and
- * not every launcher ends them. */
-void launch_report_shortage(struct launch *launch, int status, char *message, size_t size)
-{
-    int is_bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-    char text[sizeof(launch->message)] = "";
-    if (!launch || !is_bad || launch->error || refused_calls() == launch->refused_before)
-        return;
-    (void)capacity_describe_mappings(launch->running, launch->ranks, text, sizeof(text));
-    if (!launch->shortage_reported && !message[0])
-        snprintf(message, size, "%s", text);
-    launch->shortage_reported |= message[0] != 0;
-    fail(launch, -ENOMEM, text);
-}
-
 /* Sends a message to all shims of the launch: the launcher may end any of them before it has
  * printed it. */
 static void send_notice(struct host *host, const struct launch *launch, const char *message)
@@ -227,6 +212,21 @@ static void send_notice(struct host *host, const struct launch *launch, const ch
     for (struct client *client = host->clients; client; client = client->next)
         if (client->launch == launch && client->socket >= 0)
             (void)protocol_send(client->socket, &reply, sizeof(reply));
+}
+
+/* The ended task has returned its own mappings, so some may be free now. Its peers wait for it, and
+ * not every launcher ends them. */
+void launch_report_shortage(struct host *host, struct launch *launch, int status)
+{
+    int is_bad = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    char text[sizeof(launch->message)] = "";
+    if (!launch || !is_bad || launch->error || refused_calls() == launch->refused_before)
+        return;
+    (void)capacity_describe_mappings(launch->running, launch->ranks, text, sizeof(text));
+    if (!launch->shortage_reported)
+        send_notice(host, launch, text);
+    launch->shortage_reported = 1;
+    fail(launch, -ENOMEM, text);
 }
 
 static void check_mappings(struct host *host, struct launch *launch, int64_t now)

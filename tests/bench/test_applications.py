@@ -114,7 +114,7 @@ def memory_of(commands, marked=True):
             for process in running:
                 assert process.stdout.readline() == b"ready\n"
             memory, end = peak.sample(), time.monotonic() + 30
-            while peak.bytes < memory:
+            while peak.bytes < 0.9 * memory:  # samples differ a little
                 assert time.monotonic() < end, (peak.bytes, memory)
                 time.sleep(0.01)
         finally:

@@ -357,7 +357,7 @@ def test_strace_shows_the_calls_of_each_task(job, tool, tmp_path):
                                       pytest.param(True, id="one task")])
 def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path, attached):
     perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
-    record = [perf, "record", "-F", "199", "-e", "cpu-clock:u", "-N", "-o", data]
+    record = [perf, "record", "-F", "997", "-e", "cpu-clock:u", "-N", "-o", data]
     if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
         pytest.skip("perf may not measure here: see kernel.perf_event_paranoid")
     burning = guests("burning")
