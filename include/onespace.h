@@ -6,7 +6,7 @@
  * others, so a pointer is enough to share data.
  *
  * A member is the root or a task, until it ends or executes another program. Members have ids,
- * which are unique while the space lives.
+ * which are not used again before a million other tasks have had the same slot.
  *
  * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure;
  * out-parameters are untouched on failure. All functions are thread-safe and may be called by any
@@ -196,7 +196,8 @@ struct onespace_spawn_attr {
  * Returns the task's id (> 0) once the program has been entered. -ENOENT, -EACCES, -ENOEXEC,
  * -ELIBBAD, -EPERM, -ELOOP: the file cannot be run, as with execve; -ENOSYS: it has no such start
  * function; -EAGAIN: the space has ONESPACE_TASKS_MAX tasks, or no process can be made; -ENOMEM;
- * -EINVAL: a bad attribute; or what `before` returned. A failed call leaves nothing behind.
+ * -E2BIG: arguments and environment are too long for the stack; -EINVAL: a bad attribute;
+ * -EOWNERDEAD: the space's reaper has died; or what `before` returned. A failed call leaves nothing behind.
  * (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
 ONESPACE_API ONESPACE_CHECK int onespace_spawn(const char *file, char *const argv[],
                                                char *const envp[],

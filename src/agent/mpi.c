@@ -3,10 +3,10 @@
  *
  * The agent exports a jump under the name of each function that the layer (src/mpi) wraps, and
  * precedes any MPI library in symbol lookup; so it does not matter when, how and in which language
- * the program gets its MPI. A call that creates a window loads the layer for the MPI library that
- * is present. Until then, and with --mpi-layer off, the jumps lead to the MPI library. Functions
- * with large counts that the library lacks always lead to the layer, because a program that looks
- * for them finds the jumps. */
+ * the program gets its MPI. A call that creates a window, or a collective operation unless these
+ * are left to the library, loads the layer for the MPI library that is present. Until then, and
+ * with --mpi-layer off, the jumps lead to the MPI library. Functions with large counts that the
+ * library lacks always lead to the layer, because a program that looks for them finds the jumps. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stddef.h>

@@ -42,7 +42,7 @@ int64_t host_now_ms(void)
 static int must_be_unnumbered(const struct host *host, const struct launch *launch)
 {
     for (const struct client *client = host->clients; client; client = client->next)
-        if (client->is_numbered && client->is_unnumbered == (client->launch == launch))
+        if (client->has_launcher_number && client->number_is_withheld == (client->launch == launch))
             return 1;
     return 0;
 }
@@ -51,12 +51,13 @@ static void init_client(const struct host *host, struct request *request, struct
 {
     struct protocol_request *head = &request->head;
     client->launch = request->launch;
-    client->is_numbered = head->number >= 0;
+    client->has_launcher_number = head->number >= 0;
     client->is_first = head->number == 0;
     client->is_hydra = head->is_hydra != 0;
     client->peer = request->peer;
-    client->is_unnumbered = client->is_numbered && must_be_unnumbered(host, request->launch);
-    if (client->is_unnumbered) {
+    client->number_is_withheld =
+        client->has_launcher_number && must_be_unnumbered(host, request->launch);
+    if (client->number_is_withheld) {
         head->number = head->ntasks = -1;
         head->flags &= ~ONESPACE_SPAWN_TOGETHER;
     }
@@ -71,7 +72,7 @@ static void add_client(struct host *host, const struct request *request, struct 
     reply->status.pid = client->pid = onespace_pid(id);
     client->start_ticks = proc_read_stat(client->pid, &stat) == 0 ? stat.start_ticks : 0;
     snprintf(client->program, sizeof(client->program), "%s", request->argv[0]);
-    if (client->is_unnumbered && client->is_first) /* once per launch */
+    if (client->number_is_withheld && client->is_first) /* once per launch */
         snprintf(reply->message, sizeof(reply->message),
                  "ranks of another launcher are in this space: those of this one have no number "
                  "there and no onespace_barrier; use another --space, or start all with one "

@@ -143,12 +143,12 @@ struct client {
     struct peer peer;     /* the shim */
     int is_hydra;         /* its launcher */
     char program[256];    /* as it was named */
-    int is_numbered, is_first;
-    int is_unnumbered;     /* the launcher gave it a number, which it cannot have in this space */
-    struct launch *launch; /* NULL: started by no launcher */
-    int64_t started_ms;    /* CLOCK_MONOTONIC */
-    uint64_t forwarded;    /* signals that the shim has forwarded; bit n-1 for signal n */
-    int has_ended;         /* the task, with `status`, which the shim does not know yet */
+    int has_launcher_number, is_first;
+    int number_is_withheld; /* the launcher gave it a number, which it cannot have in this space */
+    struct launch *launch;  /* NULL: started by no launcher */
+    int64_t started_ms;     /* CLOCK_MONOTONIC */
+    uint64_t forwarded;     /* signals that the shim has forwarded; bit n-1 for signal n */
+    int has_ended;          /* the task, with `status`, which the shim does not know yet */
     struct onespace_status status;
     struct client *next;
 };

@@ -565,7 +565,7 @@ static long assume_no_new_privileges(const struct identity *has, const struct id
                : syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* Capabilities come last: the other steps may need them. */
+/* Capabilities come after all that may need them. */
 static const struct {
     const char *name;
     long (*assume)(const struct identity *has, const struct identity *wants);

@@ -16,7 +16,8 @@
  * sends them on demand only: the kernel counts the descriptors that a user has in flight against
  * RLIMIT_NOFILE.
  *
- * Before it sends anything, each side checks by the socket and /proc which process the other is.
+ * Before it sends more than a greeting, each side checks by the socket and /proc which process the
+ * other is; a shim that declines the host only says so.
  * End-of-file tells that the other side is gone. Both run as the same user and are of the same
  * version: a shim that meets a host of another version reports it and fails, and a host closes the
  * connection. */

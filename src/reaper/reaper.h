@@ -1,7 +1,7 @@
 /* src/reaper/reaper.h: the reaper, a kernel task beside the root that makes and reaps the tasks.
  *
- * Everything but reaper_start, reaper_stop, must_clear_dumpable, dumpable_clear and
- * dumpable_restore runs in the reaper. Freestanding. */
+ * Everything but reaper_start, reaper_stop, reaper_handled_signals, must_clear_dumpable,
+ * dumpable_clear and dumpable_restore runs in the reaper. Freestanding. */
 #ifndef ONESPACE_REAPER_REAPER_H
 #define ONESPACE_REAPER_REAPER_H
 

@@ -73,8 +73,8 @@ int call_table_map(struct space *space)
 
 /* ---- Is the address a function of the callee? ----
  *
- * The check reads /proc/self/maps, so its results are cached by function and member. A space never
- * reuses ids, so a cached result stays true unless the callee closes a library. Calling a function
+ * The check reads /proc/self/maps, so its results are cached by function and member's id. A cached
+ * result stays true unless the callee closes a library. Calling a function
  * of a closed library is an error, as it is within one program. */
 
 /* One thread at a time writes an entry, in the order id 0, function, id. Readers read id, function,

@@ -210,7 +210,7 @@ enum { SPACE_PROGRAM_MAX = 256 };
 
 struct space_slot {
     _Alignas(64) _Atomic uint32_t state; /* enum slot_state */
-    _Atomic int32_t id;      /* unique while the space lives; slot index = id mod slots */
+    _Atomic int32_t id;      /* repeats after 2^20 uses of the slot; slot index = id mod slots */
     _Atomic uint32_t ended;  /* the futex of onespace_watch; reaper: 0 -> 1 */
     _Atomic uint32_t memory; /* enum memory_state; see holds.c for its order with holds */
     _Atomic int32_t pid;     /* its spawner or the reaper, after clone; read by all */

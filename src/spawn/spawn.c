@@ -1,11 +1,11 @@
 /* src/spawn/spawn.c: onespace_spawn, from the program's name to a task that runs it.
  *
- * The caller does everything that can fail before the kernel task exists: it claims a slot, maps
- * the program or its dynamic linker (images.c) and the stack (stack.c), and fills the record from
- * which the child sets itself up. Until then undo() reverts all of it. Then the caller (a task) or
- * the reaper (for the root) clones (child.c), and the caller waits until the child
- * enters its program or reports why it cannot; or not, if nothing can fail any more and the reaper
- * reports the start. */
+ * Before the kernel task exists, the caller claims a slot, maps the program or its dynamic linker
+ * (images.c) and the stack (stack.c), and fills the record from which the child sets itself up.
+ * undo() reverts all of it. Then the caller (a task) or the reaper (for the root) clones (child.c),
+ * and the caller waits until the child enters its program or reports why it cannot; or not, if
+ * nothing can fail any more and the reaper reports the start. A child that fails ends, and the
+ * reaper reclaims what it had. */
 #include "onespace.h"
 
 #include <elf.h>

@@ -199,7 +199,7 @@ int coll_end(struct coll_call *call, int *result)
     *result = call->error != MPI_SUCCESS ? call->error : polled;
     if (*result != MPI_SUCCESS)
         pmpi()->Comm_call_errhandler(call->comm, *result);
-    else if (call->communicator && !call->is_part) {
+    else if (call->communicator && !call->is_within_node) {
         /* No locked instruction, which would wait until the peers have this rank's flags: threads
          * with calls on different communicators may lose a count. */
         _Atomic uint64_t *counter = call->communicator->counter;

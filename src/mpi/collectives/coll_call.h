@@ -106,8 +106,8 @@ struct coll_call {
     MPI_Comm comm;
     struct coll_buf sendbuf, recvbuf;
     MPI_Op op;
-    int root;    /* as coll_root returns it; or COLL_ALL_RANKS */
-    int is_part; /* of a call over several nodes, which is counted */
+    int root;           /* as coll_root returns it; or COLL_ALL_RANKS */
+    int is_within_node; /* the part within a node of a call over several, which alone is counted */
     /* Set by coll_begin. */
     int rank, size;
     struct communicator *communicator;

@@ -196,28 +196,30 @@ void nodes_free(struct nodes *nodes)
 
 /* ---- Combining data ---- */
 
-static struct typed_buf buf_at(const struct nodes_call *of, void *addr)
+static struct typed_buf buf_at(const struct nodes_call *state, void *addr)
 {
-    return (struct typed_buf){addr, of->call->recvbuf.count, of->operation.type};
+    return (struct typed_buf){addr, state->call->recvbuf.count, state->operation.type};
 }
 
 /* The buffer with this rank's operand. */
-static struct typed_buf own_operand(const struct nodes_call *of)
+static struct typed_buf own_operand(const struct nodes_call *state)
 {
-    const struct coll_call *call = of->call;
-    return buf_at(of, call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr);
+    const struct coll_call *call = state->call;
+    return buf_at(state,
+                  call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr);
 }
 
 /* Leaves the result in `sum`; exchanges the addresses of the two if necessary. */
-static int combine_two(const struct nodes_call *of, struct typed_buf *sum, struct typed_buf *next)
+static int combine_two(const struct nodes_call *state, struct typed_buf *sum,
+                       struct typed_buf *next)
 {
-    const struct coll_buf *recvbuf = &of->call->recvbuf;
-    if (of->operation.loop) {
-        of->operation.loop(sum->addr, next->addr, (size_t)recvbuf->count);
+    const struct coll_buf *recvbuf = &state->call->recvbuf;
+    if (state->operation.loop) {
+        state->operation.loop(sum->addr, next->addr, (size_t)recvbuf->count);
         return MPI_SUCCESS;
     }
     int result = pmpi()->Reduce_local(sum->addr, next->addr, (int)recvbuf->count, recvbuf->datatype,
-                                      of->call->op);
+                                      state->call->op);
     char *addr = sum->addr;
     sum->addr = next->addr;
     next->addr = addr;
@@ -225,16 +227,17 @@ static int combine_two(const struct nodes_call *of, struct typed_buf *sum, struc
 }
 
 /* The same for contiguous data, which is combined in memory with the gaps of the type. */
-static int combine_packed(const struct nodes_call *of, const void *lower, const void *higher,
+static int combine_packed(const struct nodes_call *state, const void *lower, const void *higher,
                           void *sum_at)
 {
-    struct typed_buf sum = buf_at(of, of->operands.sum), next = buf_at(of, of->operands.next);
-    const struct engine_part low = {lower, of->bytes, NULL}, high = {higher, of->bytes, NULL};
+    struct typed_buf sum = buf_at(state, state->operands.sum),
+                     next = buf_at(state, state->operands.next);
+    const struct engine_part low = {lower, state->bytes, NULL}, high = {higher, state->bytes, NULL};
     int result = typed_buf_receive(&sum, &low);
     if (result == MPI_SUCCESS)
         result = typed_buf_receive(&next, &high);
     if (result == MPI_SUCCESS)
-        result = combine_two(of, &sum, &next);
+        result = combine_two(state, &sum, &next);
     return result == MPI_SUCCESS ? typed_buf_pack(&sum, sum_at) : result;
 }
 
@@ -245,20 +248,21 @@ static void set_error_record(struct nodes_record *record, int rank)
 }
 
 /* `lower` is that of lower ranks, `higher` becomes the result. */
-static void combine_records(struct nodes_call *of, const struct nodes_record *lower,
+static void combine_records(struct nodes_call *state, const struct nodes_record *lower,
                             struct nodes_record *higher)
 {
-    if (of->call->error != MPI_SUCCESS) { /* this rank cannot combine data; it is an error anyway */
-        set_error_record(higher, of->call->rank);
+    if (state->call->error !=
+        MPI_SUCCESS) { /* this rank cannot combine data; it is an error anyway */
+        set_error_record(higher, state->call->rank);
     } else if (lower->decision < NODES_LAYER || higher->decision < NODES_LAYER) {
         if (lower->decision <= higher->decision)
             memcpy(higher, lower, HEAD_BYTES);
-    } else if (lower->bytes != higher->bytes || higher->bytes != of->bytes) {
+    } else if (lower->bytes != higher->bytes || higher->bytes != state->bytes) {
         higher->decision = NODES_MISMATCH;
-        higher->peer = lower->bytes == higher->bytes ? of->call->rank : lower->rank;
+        higher->peer = lower->bytes == higher->bytes ? state->call->rank : lower->rank;
     } else if (higher->decision == NODES_INLINE) {
-        int result = combine_packed(of, lower->data, higher->data, higher->data);
-        of->error = of->error == MPI_SUCCESS ? result : of->error;
+        int result = combine_packed(state, lower->data, higher->data, higher->data);
+        state->error = state->error == MPI_SUCCESS ? result : state->error;
     }
 }
 
@@ -276,8 +280,8 @@ static void combine_within_node(void *context, void *into, const void *from, siz
 /* ---- The leaders' messages ----
  *
  * Recursive doubling in node order: in each step a leader combines its own data with that of the
- * nodes just below or just above. If the number of nodes is no power of two, the first ones form
- * pairs whose odd member takes part for both, under the number of the pair. */
+ * nodes just below or just above. With n nodes and P, the largest power of two up to n, the first
+ * 2 (n - P) leaders form pairs: the odd one takes part for both, and its number is the pair's. */
 
 struct leader_message {
     struct nodes_record *record; /* the head, then data as in a record, or the sum */
@@ -304,34 +308,35 @@ static int accept_message(struct leader_message *message, MPI_Status *status)
 }
 
 /* Leaves the sum in one of the two, and returns that; NULL with *error set. */
-static struct leader_message *combine_sums(const struct nodes_call *of,
+static struct leader_message *combine_sums(const struct nodes_call *state,
                                            struct leader_message *lower,
                                            struct leader_message *higher, int *error)
 {
-    struct typed_buf sum = buf_at(of, lower->record->data), next = buf_at(of, higher->record->data);
-    if (lower->sum_bytes != of->bytes || higher->sum_bytes != of->bytes)
+    struct typed_buf sum = buf_at(state, lower->record->data),
+                     next = buf_at(state, higher->record->data);
+    if (lower->sum_bytes != state->bytes || higher->sum_bytes != state->bytes)
         *error = MPI_ERR_OTHER;
-    else if (of->operation.type.layout)
-        *error = combine_packed(of, sum.addr, next.addr, sum.addr);
+    else if (state->operation.type.layout)
+        *error = combine_packed(state, sum.addr, next.addr, sum.addr);
     else
-        *error = combine_two(of, &sum, &next);
+        *error = combine_two(state, &sum, &next);
     return *error != MPI_SUCCESS ? NULL : sum.addr == lower->record->data ? lower : higher;
 }
 
 /* Leaves the combined message in `own`, and free memory in `other`. After an error in this rank the
  * message says so, and the leaders continue. */
-static void combine_messages(struct nodes_call *of, struct leader_message *own,
+static void combine_messages(struct nodes_call *state, struct leader_message *own,
                              struct leader_message *other, int other_is_lower)
 {
     struct leader_message *lower = other_is_lower ? other : own,
                           *higher = other_is_lower ? own : other, *combined = higher;
-    combine_records(of, lower->record, higher->record);
+    combine_records(state, lower->record, higher->record);
     if (higher->record->decision == NODES_LAYER) {
         int error;
-        combined = combine_sums(of, lower, higher, &error);
+        combined = combine_sums(state, lower, higher, &error);
         if (!combined) {
-            coll_set_error(of->call, error);
-            set_error_record(higher->record, of->call->rank);
+            coll_set_error(state->call, error);
+            set_error_record(higher->record, state->call->rank);
             combined = higher;
         }
         if (combined == lower)
@@ -344,10 +349,10 @@ static void combine_messages(struct nodes_call *of, struct leader_message *own,
     }
 }
 
-static int exchange_with(struct nodes_call *of, int partner, struct leader_message *own,
+static int exchange_with(struct nodes_call *state, int partner, struct leader_message *own,
                          struct leader_message *other)
 {
-    const struct nodes *nodes = of->nodes;
+    const struct nodes *nodes = state->nodes;
     MPI_Status status;
     int result =
         pmpi()->Sendrecv(own->record, message_bytes(own), MPI_BYTE, partner, 0, other->record,
@@ -355,7 +360,7 @@ static int exchange_with(struct nodes_call *of, int partner, struct leader_messa
     if (result == MPI_SUCCESS)
         result = accept_message(other, &status);
     if (result == MPI_SUCCESS)
-        combine_messages(of, own, other, partner < nodes->node);
+        combine_messages(state, own, other, partner < nodes->node);
     return result;
 }
 
@@ -373,10 +378,10 @@ static int receive_from(const struct nodes *nodes, int node, struct leader_messa
     return result == MPI_SUCCESS ? accept_message(message, &status) : result;
 }
 
-static int exchange_among_leaders(struct nodes_call *of, struct leader_message *own,
+static int exchange_among_leaders(struct nodes_call *state, struct leader_message *own,
                                   struct leader_message *other)
 {
-    const struct nodes *nodes = of->nodes;
+    const struct nodes *nodes = state->nodes;
     int node = nodes->node, participants = 1, result = MPI_SUCCESS;
     while (2 * participants <= nodes->count)
         participants *= 2;
@@ -388,12 +393,13 @@ static int exchange_among_leaders(struct nodes_call *of, struct leader_message *
     if (is_paired) {
         result = receive_from(nodes, node - 1, other);
         if (result == MPI_SUCCESS)
-            combine_messages(of, own, other, 1);
+            combine_messages(state, own, other, 1);
     }
     int participant = is_paired ? node / 2 : node - pairs;
     for (int bit = 1; bit < participants && result == MPI_SUCCESS; bit *= 2) {
         int partner = participant ^ bit;
-        result = exchange_with(of, partner < pairs ? 2 * partner + 1 : partner + pairs, own, other);
+        result =
+            exchange_with(state, partner < pairs ? 2 * partner + 1 : partner + pairs, own, other);
     }
     if (is_paired && result == MPI_SUCCESS)
         result = send_to(nodes, node - 1, own);
@@ -405,29 +411,30 @@ static int exchange_among_leaders(struct nodes_call *of, struct leader_message *
 /* engine_receive; context: struct nodes_call. A rank's own part is empty. */
 static void receive_record(void *context, int source, const struct engine_part *part)
 {
-    struct nodes_call *of = context;
+    struct nodes_call *state = context;
     (void)source;
     if (part->bytes == RECORD_BYTES)
-        memcpy(&of->record, part->data, RECORD_BYTES);
+        memcpy(&state->record, part->data, RECORD_BYTES);
 }
 
-static int broadcast_record(struct nodes_call *of)
+static int broadcast_record(struct nodes_call *state)
 {
-    const struct engine_offer offer = {.base = &of->record, .bytes = RECORD_BYTES};
-    return of->nodes->engine ? engine_broadcast(of->nodes->engine, 0, &offer, receive_record, of)
-                             : MPI_SUCCESS;
+    const struct engine_offer offer = {.base = &state->record, .bytes = RECORD_BYTES};
+    return state->nodes->engine
+               ? engine_broadcast(state->nodes->engine, 0, &offer, receive_record, state)
+               : MPI_SUCCESS;
 }
 
 /* Reduces the data of the node. `to`: of the leader. */
-static int reduce_within(const struct nodes_call *of, void *to)
+static int reduce_within(const struct nodes_call *state, void *to)
 {
     int result;
-    struct coll_call within = *of->call;
+    struct coll_call within = *state->call;
     within.operation = COLL_REDUCE;
-    within.comm = of->nodes->node_comm;
+    within.comm = state->nodes->node_comm;
     within.root = 0;
-    within.is_part = 1;
-    within.sendbuf.addr = own_operand(of).addr;
+    within.is_within_node = 1;
+    within.sendbuf.addr = own_operand(state).addr;
     within.recvbuf.addr = to;
     return coll_reduce(&within, &result)
                ? result
@@ -436,137 +443,138 @@ static int reduce_within(const struct nodes_call *of, void *to)
 }
 
 /* Puts the sum of the node into the leader's message. */
-static int load_sum(const struct nodes_call *of, struct leader_message *message)
+static int load_sum(const struct nodes_call *state, struct leader_message *message)
 {
-    int is_dense = !of->operation.type.layout;
-    const struct typed_buf sum = buf_at(of, is_dense ? message->record->data : of->operands.sum);
-    int result = reduce_within(of, sum.addr);
-    message->sum_bytes = of->bytes;
+    int is_dense = !state->operation.type.layout;
+    const struct typed_buf sum =
+        buf_at(state, is_dense ? message->record->data : state->operands.sum);
+    int result = reduce_within(state, sum.addr);
+    message->sum_bytes = state->bytes;
     return is_dense || result != MPI_SUCCESS ? result : typed_buf_pack(&sum, message->record->data);
 }
 
 /* engine_receive; context: struct nodes_call */
 static void store_sum(void *context, int source, const struct engine_part *sum)
 {
-    const struct nodes_call *of = context;
-    const struct typed_buf to = buf_at(of, of->call->recvbuf.addr);
+    const struct nodes_call *state = context;
+    const struct typed_buf to = buf_at(state, state->call->recvbuf.addr);
     (void)source;
-    if (sum->bytes && of->call->error == MPI_SUCCESS)
-        coll_set_error(of->call, typed_buf_receive(&to, sum));
+    if (sum->bytes && state->call->error == MPI_SUCCESS)
+        coll_set_error(state->call, typed_buf_receive(&to, sum));
 }
 
 /* Has the ranks of the node read the sum in the leader's message; NULL on other ranks. */
-static int deliver_sum(struct nodes_call *of, const struct leader_message *message)
+static int deliver_sum(struct nodes_call *state, const struct leader_message *message)
 {
     int result = MPI_SUCCESS;
     struct engine_part sum = {0};
     if (message)
         sum = (struct engine_part){message->record->data, message->sum_bytes, NULL};
     const struct engine_offer offer = {.base = sum.data, .bytes = sum.bytes};
-    if (of->nodes->engine)
-        result = engine_exchange(of->nodes->engine, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS,
-                                 message ? &offer : NULL, store_sum, of);
-    store_sum(of, 0, &sum);
+    if (state->nodes->engine)
+        result = engine_exchange(state->nodes->engine, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS,
+                                 message ? &offer : NULL, store_sum, state);
+    store_sum(state, 0, &sum);
     return result;
 }
 
 /* The part of a rank that is no leader. Returns its first error. */
-static int follow_leader(struct nodes_call *of)
+static int follow_leader(struct nodes_call *state)
 {
-    int reduced = MPI_SUCCESS, result = broadcast_record(of);
-    if (result == MPI_SUCCESS && of->record.decision == NODES_REDUCE) {
-        reduced = reduce_within(of, NULL);
-        result = broadcast_record(of);
+    int reduced = MPI_SUCCESS, result = broadcast_record(state);
+    if (result == MPI_SUCCESS && state->record.decision == NODES_REDUCE) {
+        reduced = reduce_within(state, NULL);
+        result = broadcast_record(state);
     }
-    if (result == MPI_SUCCESS && of->record.decision == NODES_LAYER)
-        result = deliver_sum(of, NULL);
+    if (result == MPI_SUCCESS && state->record.decision == NODES_LAYER)
+        result = deliver_sum(state, NULL);
     return reduced != MPI_SUCCESS ? reduced : result;
 }
 
-static int lead(struct nodes_call *of)
+static int lead(struct nodes_call *state)
 {
-    struct nodes_record *record = &of->record;
-    struct leader_message own = {(struct nodes_record *)of->nodes->buffers[0], 0},
-                          other = {(struct nodes_record *)of->nodes->buffers[1], 0};
+    struct nodes_record *record = &state->record;
+    struct leader_message own = {(struct nodes_record *)state->nodes->buffers[0], 0},
+                          other = {(struct nodes_record *)state->nodes->buffers[1], 0};
     int result = MPI_SUCCESS;
     if (record->decision == NODES_LAYER) {
         record->decision = NODES_REDUCE;
-        result = broadcast_record(of);
+        result = broadcast_record(state);
         record->decision = NODES_LAYER;
         if (result == MPI_SUCCESS)
-            result = load_sum(of, &own);
+            result = load_sum(state, &own);
         if (result != MPI_SUCCESS)
-            set_error_record(record, of->call->rank);
+            set_error_record(record, state->call->rank);
     }
     memcpy(own.record, record, record->decision == NODES_INLINE ? RECORD_BYTES : HEAD_BYTES);
-    int exchanged = exchange_among_leaders(of, &own, &other);
+    int exchanged = exchange_among_leaders(state, &own, &other);
     memcpy(record, own.record, own.record->decision == NODES_INLINE ? RECORD_BYTES : HEAD_BYTES);
     if (exchanged != MPI_SUCCESS) /* the other ranks of the node must not wait */
-        set_error_record(record, of->call->rank);
-    int sent = broadcast_record(of);
+        set_error_record(record, state->call->rank);
+    int sent = broadcast_record(state);
     if (sent == MPI_SUCCESS && record->decision == NODES_LAYER)
-        sent = deliver_sum(of, &own);
+        sent = deliver_sum(state, &own);
     return result != MPI_SUCCESS ? result : exchanged != MPI_SUCCESS ? exchanged : sent;
 }
 
 /* ---- The call ---- */
 
-/* Checks this rank's arguments. Sets the decision, and of->bytes and the operands if that is not
+/* Checks this rank's arguments. Sets the decision, and state->bytes and the operands if that is not
  * NODES_LIBRARY. */
-static int prepare(struct nodes_call *of, struct coll_call *call)
+static int prepare(struct nodes_call *state, struct coll_call *call)
 {
     MPI_Count count = call->recvbuf.count;
     const struct reduce_rules rules = reduce_rules_of(call);
-    struct nodes_record *record = &of->record;
-    *of = (struct nodes_call){.call = call, .nodes = call->communicator->nodes};
-    of->error = MPI_SUCCESS;
+    struct nodes_record *record = &state->record;
+    *state = (struct nodes_call){.call = call, .nodes = call->communicator->nodes};
+    state->error = MPI_SUCCESS;
     record->decision = NODES_LIBRARY;
     record->rank = record->peer = call->rank;
     if (count <= 0)
         return count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
-    int result = reduce_operation_find(call, &of->operation);
-    const struct item_layout *type = &of->operation.type;
+    int result = reduce_operation_find(call, &state->operation);
+    const struct item_layout *type = &state->operation.type;
     if (result == MPI_SUCCESS)
         result = reduce_check_bufs(call, &rules, type->layout != NULL);
     if (result != MPI_SUCCESS || !type->size || (size_t)count > DATA_MAX_BYTES / type->size ||
-        !(of->operation.commutes || of->nodes->ranks_are_in_node_order))
+        !(state->operation.commutes || state->nodes->ranks_are_in_node_order))
         return result;
-    of->bytes = (size_t)count * type->size;
-    record->bytes = (uint32_t)of->bytes;
-    record->decision = of->bytes <= RECORD_DATA_MAX_BYTES ? NODES_INLINE : NODES_LAYER;
-    result = operand_bufs_init(&of->operands, NULL, call->recvbuf.datatype, type, (size_t)count,
+    state->bytes = (size_t)count * type->size;
+    record->bytes = (uint32_t)state->bytes;
+    record->decision = state->bytes <= RECORD_DATA_MAX_BYTES ? NODES_INLINE : NODES_LAYER;
+    result = operand_bufs_init(&state->operands, NULL, call->recvbuf.datatype, type, (size_t)count,
                                (size_t)count);
     if (result != MPI_SUCCESS || record->decision != NODES_INLINE)
         return result;
-    const struct typed_buf operand = own_operand(of);
+    const struct typed_buf operand = own_operand(state);
     return typed_buf_pack(&operand, record->data);
 }
 
 int nodes_run(struct coll_call *call)
 {
-    struct nodes_call of;
+    struct nodes_call state;
     struct nodes *nodes = call->communicator->nodes;
-    struct nodes_record *record = &of.record;
+    struct nodes_record *record = &state.record;
     int result = MPI_SUCCESS;
     if (call->operation != COLL_ALLREDUCE)
         return 0;
     call->rank = nodes->rank;
     call->size = nodes->ranks;
-    call->error = prepare(&of, call);
+    call->error = prepare(&state, call);
     if (call->error != MPI_SUCCESS)
         record->decision = NODES_ERROR;
     const struct engine_operation combine = {
-        .combine = combine_within_node, .context = &of, .element = RECORD_BYTES};
+        .combine = combine_within_node, .context = &state, .element = RECORD_BYTES};
     if (nodes->engine)
         result = engine_reduce(nodes->engine, record, is_leader(nodes) ? record : NULL,
                                RECORD_BYTES, &combine, 0);
     if (is_leader(nodes)) { /* other leaders wait for it even if a rank of its node has ended */
         if (result != MPI_SUCCESS)
             set_error_record(record, call->rank);
-        int led = lead(&of);
+        int led = lead(&state);
         result = result == MPI_SUCCESS ? led : result;
     } else if (result == MPI_SUCCESS) {
-        result = follow_leader(&of);
+        result = follow_leader(&state);
     }
     coll_set_error(call, result);
     if (call->error == MPI_SUCCESS && record->decision == NODES_ERROR)
@@ -575,9 +583,9 @@ int nodes_run(struct coll_call *call)
         call->error = report_mismatch(record->rank, record->peer);
     if (record->decision == NODES_INLINE) {
         const struct engine_part sum = {record->data, record->bytes, NULL};
-        coll_set_error(call, of.error);
-        store_sum(&of, 0, &sum);
+        coll_set_error(call, state.error);
+        store_sum(&state, 0, &sum);
     }
-    operand_bufs_free(&of.operands);
+    operand_bufs_free(&state.operands);
     return call->error != MPI_SUCCESS || record->decision != NODES_LIBRARY;
 }

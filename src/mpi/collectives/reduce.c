@@ -1,7 +1,7 @@
 /* src/mpi/collectives/reduce.c: MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter(_block), MPI_Scan,
  * MPI_Exscan.
  *
- * The engine combines all reductions; they differ in what it gets:
+ * The engine combines all reductions. What it receives depends on operation and type:
  *
  * - predefined operation, type without gaps: the program's buffers and a loop
  * - the same, pair with gaps, up to 4 KiB: packed copies, because gaps must not be accessed, and a

@@ -25,7 +25,7 @@
 /* Whether the slot holds a part of the version. */
 static int slot_has(const struct version_slot *slot, const struct version_record *record)
 {
-    return slot->state != SLOT_EMPTY && version_is_same(&slot->record, record);
+    return slot->state != VERSION_SLOT_EMPTY && version_is_same(&slot->record, record);
 }
 
 /* The end of the bytes that the slots of one version cover without a gap from `at` on. Slots are
@@ -99,7 +99,7 @@ static int has_version(const struct versions *versions, const struct version_slo
 static int has_mark(const struct version_slots *slots, const struct version_record *record)
 {
     for (size_t i = 0; i < slots->count; i++)
-        if (slots->slot[i].state == SLOT_COMPLETE &&
+        if (slots->slot[i].state == VERSION_SLOT_COMPLETE &&
             version_is_same(&slots->slot[i].record, record))
             return 1;
     return 0;
@@ -123,7 +123,7 @@ static struct version_record find_newest(const struct versions *versions,
     struct version_record best = {0};
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
-        if (slots->slot[i].state != SLOT_EMPTY && record->version <= limit &&
+        if (slots->slot[i].state != VERSION_SLOT_EMPTY && record->version <= limit &&
             is_better(versions, slots, record, &best) && has_version(versions, slots, record))
             best = *record;
     }
@@ -159,7 +159,7 @@ static int fail_no_common_version(const struct versions *versions,
 {
     const struct version_record *newest = NULL;
     for (size_t i = 0; i < slots->count; i++)
-        if (slots->slot[i].state == SLOT_COMPLETE &&
+        if (slots->slot[i].state == VERSION_SLOT_COMPLETE &&
             (!newest || slots->slot[i].record.version > newest->version))
             newest = &slots->slot[i].record;
     if (!newest)
@@ -204,7 +204,7 @@ static void report_abandoned(const struct versions *versions, const struct versi
 {
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_record *record = &slots->slot[i].record;
-        if (slots->slot[i].state != SLOT_COMPLETE || record->version < choice->version ||
+        if (slots->slot[i].state != VERSION_SLOT_COMPLETE || record->version < choice->version ||
             version_is_same(record, choice))
             continue;
         storage_fail(error, 0,
@@ -225,7 +225,7 @@ static int choose_version(const struct versions *versions, const struct version_
     int64_t marks = 0, limit = INT64_MAX;
     int any = 0, result = 0;
     for (size_t i = 0; i < slots->count; i++)
-        any |= slots->slot[i].state == SLOT_COMPLETE;
+        any |= slots->slot[i].state == VERSION_SLOT_COMPLETE;
     /* From the newest down: a rank's own newest may be newer than what all have. */
     for (;;) {
         *choice = find_newest(versions, slots, (uint64_t)limit);
@@ -375,7 +375,7 @@ static int finish_slot(struct versions *versions, const struct version_slot *slo
                        const struct version_record *choice, struct storage_error *error)
 {
     int is_chosen = version_is_same(&slot->record, choice), result = 0;
-    if (slot->state == SLOT_EMPTY || (!is_chosen && slot->record.version < choice->version))
+    if (slot->state == VERSION_SLOT_EMPTY || (!is_chosen && slot->record.version < choice->version))
         return 0;
     int fd =
         slot_open(versions->directory, versions->path, slot->rank, slot->number, O_RDWR, error);
@@ -403,7 +403,7 @@ static void record_own_slot(struct versions *versions, const struct version_slot
         return;
     }
     int is_valid = slot_has(slot, choice) ||
-                   (slot->state == SLOT_COMPLETE && slot->record.version < choice->version);
+                   (slot->state == VERSION_SLOT_COMPLETE && slot->record.version < choice->version);
     own->exists = own->must_compare = 1;
     /* A commit that did not end may have left pages in the page cache that the device could not
      * take. Comparing would find those equal, so such a slot starts anew. */
@@ -445,7 +445,7 @@ void versions_remove_stale_slots(struct versions *versions)
         char name[SLOT_NAME];
         if (!versions_is_responsible_for(versions, slot->rank) || own_slot(versions, slot))
             continue;
-        if (slot->state != SLOT_EMPTY && slot->record.version + kept > versions->newest)
+        if (slot->state != VERSION_SLOT_EMPTY && slot->record.version + kept > versions->newest)
             versions->has_stale_slots = 1;
         else
             (void)unlinkat(versions->directory, slot_name(name, slot->rank, slot->number), 0);

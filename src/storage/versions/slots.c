@@ -217,7 +217,7 @@ static int read_header(int fd, struct version_slot *slot)
     if (fstat(fd, &stat) != 0)
         return -errno;
     slot->disk_bytes = (uint64_t)stat.st_blocks * 512;
-    slot->state = SLOT_EMPTY;
+    slot->state = VERSION_SLOT_EMPTY;
     if (stat.st_size < VERSIONS_SUMS_AT)
         return 0;
     int result = slot_read(fd, bytes, sizeof(bytes), 0);
@@ -229,7 +229,7 @@ static int read_header(int fd, struct version_slot *slot)
         (uint64_t)stat.st_size < version_size(slot->record.length))
         return 0;
     int is_marked = version_mark_fits(&slot->record, bytes + VERSIONS_MARK_AT);
-    slot->state = is_marked ? SLOT_COMPLETE : SLOT_PREPARED;
+    slot->state = is_marked ? VERSION_SLOT_COMPLETE : VERSION_SLOT_PREPARED;
     return 0;
 }
 

@@ -75,15 +75,15 @@ int version_is_same(const struct version_record *a, const struct version_record 
  * the slot being written never holds a kept version. A job with other ranks leaves slots that the
  * next commits remove. */
 
-enum slot_state {
-    SLOT_EMPTY,    /* nothing, or torn */
-    SLOT_PREPARED, /* this rank's part is durable; the other ranks' may not be */
-    SLOT_COMPLETE, /* marked: all ranks' parts are durable */
+enum version_slot_state {
+    VERSION_SLOT_EMPTY,    /* nothing, or torn */
+    VERSION_SLOT_PREPARED, /* this rank's part is durable; the other ranks' may not be */
+    VERSION_SLOT_COMPLETE, /* marked: all ranks' parts are durable */
 };
 
 struct version_slot {
     uint32_t rank, number; /* from its name */
-    enum slot_state state;
+    enum version_slot_state state;
     struct version_record record; /* unless it is empty */
     uint64_t disk_bytes;          /* allocated */
 };
@@ -116,7 +116,7 @@ void versions_directory_remove(int directory, const char *path);
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error);
 
-/* Lists the directory. An unreadable or unknown file is an error. */
+/* Lists the directory. Files with other names are skipped; an unreadable slot is an error. */
 int slots_scan(int directory, const char *path, struct version_slots *slots,
                struct storage_error *error);
 
