@@ -153,8 +153,9 @@ struct onespace_spawn_attr {
     int umask;          /* file mode creation mask, or -1 */
     int nice;           /* nice value, or INT32_MIN */
     int number, ntasks; /* the task's number, from 0, among those started together and their count,
-                           or -1. A space has one such group at a time: when all of its tasks have
-                           ended, a number that it has had or another count begins the next one */
+                           or -1. A space has one such group at a time. When all of its tasks have
+                           ended, spawning a task with a number that the group has had, or with
+                           another count, begins the next group */
     const struct onespace_fd_map *fds; /* in any order, 2,500 at most, or NULL */
     size_t fd_count;                   /* entries of fds */
     size_t stack_size;           /* bytes of the main thread's stack, 0: the soft RLIMIT_STACK */
@@ -239,9 +240,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_kill(int id, int signal);
 ONESPACE_API int onespace_pid(int id);
 
 /* A futex word that becomes non-zero when the task has ended: poll it, or sleep with FUTEX_WAIT,
- * with or without FUTEX_PRIVATE_FLAG. The pointer is valid as long as the space; when the task's
- * status was collected the word may be another task's. NULL: there is no such task, or the caller
- * is outside a space. */
+ * with or without FUTEX_PRIVATE_FLAG. The pointer is valid as long as the space. Once the task's
+ * status is collected, the word may be about another task. NULL: there is no such task, or the
+ * caller is outside a space. */
 ONESPACE_API const uint32_t *onespace_watch(int id);
 
 /* ---- Sharing ---- */

@@ -4,7 +4,7 @@
 #include "space/member.h"
 #include "xpmem/entries.h"
 
-/* The order matters: callers leave a member before anything that it had is undone, and its channels
- * end before its XPMEM segments. */
+/* The order matters. When a member has ended, calls into it are aborted first, then its channels
+ * end, then its XPMEM segments and permits are deleted. */
 const struct member_hooks *const hooks_of_layers[] = {&call_hooks, &insitu_hooks, &xpmem_hooks,
                                                       NULL};

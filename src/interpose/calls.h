@@ -32,9 +32,15 @@ typedef long interposed_handler(struct space_slot *self, long nr, const long arg
 typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
                              const long arguments[6]);
 
-/* CALL(name, where, effect, handler, handler in ld.so, handler in a guarded task, description).
- * handler NULL: the system call itself; handler in ld.so or in a guarded task NULL: the handler.
- * The description says what happens instead of the system call. */
+/* CALL(name, where, effect, handler, ldso_handler, guarded_handler, description)
+ *
+ *   name             of the system call: __NR_name
+ *   where            IN_…: where the call's instructions are patched
+ *   effect           enum map_effect
+ *   handler          NULL: the system call itself
+ *   ldso_handler     replaces `handler` in ld.so; NULL: `handler`
+ *   guarded_handler  replaces both in a guarded task; NULL: they remain
+ *   description      what happens instead of the system call */
 /* clang-format off */
 #define INTERPOSED_CALLS(CALL) \
     CALL(mmap, IN_ALL, CHANGES_MAP, interpose_mmap, ldso_mmap, guard_mmap, \

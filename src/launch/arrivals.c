@@ -151,8 +151,8 @@ void host_reserve_fd(struct host *host)
 }
 
 /* The host has no descriptor for another connection. It accepts one in place of the spare
- * descriptor and waits for its request, by which the launch learns of the shortage. Otherwise the
- * shim would wait for ever, and poll would report it again and again. */
+ * descriptor, waits for the request and refuses it, so that the launch fails with this reason.
+ * Otherwise the shim would wait for ever, and poll would report its connection again and again. */
 static void refuse_without_descriptors(struct host *host)
 {
     enum { REFUSAL_TIMEOUT_MS = 2000 };

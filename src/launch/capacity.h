@@ -37,7 +37,8 @@ struct capacity {
 /* What `ranks` ranks need of a resource, and what is available. */
 void capacity_estimate(enum capacity_resource resource, unsigned ranks, struct capacity *capacity);
 
-/* Whether mappings suffice for so many MPI ranks only if each has fewer than it usually has. */
+/* Whether mappings suffice for this many MPI ranks only with the settings that reduce the mappings
+ * of a rank (mpi_defaults.c). */
 int capacity_mappings_are_scarce(unsigned ranks);
 
 /* The host of a space needs a descriptor for each rank, a standalone run does not. */

@@ -33,9 +33,10 @@
  * be known beforehand. Processes of the user that start at the same time agree on one without a
  * lock, which others could hold:
  *
- * - TIME is that of the attempt. An attempt that takes longer than MAKE_MS is undone and repeated.
- * - The directory of the earliest attempt counts, but not before SETTLE_MS after it: by then each
- *   earlier attempt has succeeded or is undone.
+ * - TIME is when the attempt began. An attempt that takes longer than MAKE_MS is undone and
+ *   repeated.
+ * - The directory with the earliest TIME is used, but not before SETTLE_MS after that time. By then
+ *   every attempt with an earlier TIME has succeeded or has been undone.
  *
  * Such a directory is used until the last host removes it, even if /tmp/onespace-UID becomes free.
  */

@@ -35,10 +35,10 @@ int64_t host_now_ms(void)
 
 /* ---- From a held request to its task ---- */
 
-/* Invariant: a space has one group of numbered tasks at a time, with one barrier. The ranks of a
- * second launcher (in a space that the user named) would take numbers of that group, and the
- * barrier would count them. So none of them gets a number, even if the group ends while they are
- * started. */
+/* Invariant: a space has one group of numbered tasks at a time, with one barrier. In a space that
+ * the user named, several launchers may start ranks, and only one launcher's ranks have numbers:
+ * the barrier would count the others, too. A rank gets no number if a rank of another launch has
+ * one, or if an earlier rank of its own launch got none, even if the group has ended meanwhile. */
 static int must_be_unnumbered(const struct host *host, const struct launch *launch)
 {
     for (const struct client *client = host->clients; client; client = client->next)

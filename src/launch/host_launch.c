@@ -266,20 +266,20 @@ void launch_check_mappings(struct host *host)
 
 /* ---- The exit status that Hydra (MPICH) reports for a job in which a rank fails ----
  *
- * When a rank ends without PMI_Finalize, Hydra's proxy sets the status of all others to 0 and kills
- * them. But as long as any output is open, each event makes it reap one rank that has ended. The
- * status of that rank, SIGKILL, replaces the 0 and is ORed to the failed rank's. A process that is
- * killed closes its output before it can be reaped, so the proxy has seen the end of all output by
- * then, and reaps only to count. A shim that is killed can be reaped at once, while its task still
- * holds the output.
+ * When a rank ends without PMI_Finalize, Hydra's proxy sets the status of all other ranks to 0 and
+ * kills them. While any output is open, the proxy reaps one ended rank at each event: that rank's
+ * status, SIGKILL, replaces the 0 and is ORed to the failed rank's. When all output is closed, the
+ * proxy only counts the ranks that it reaps. A killed process closes its output before it can be
+ * reaped, so its status is not used. A killed shim can be reaped at once, while its task still
+ * holds the output open.
  *
- * So when a rank has failed, the host traces the shims of the other ranks: the kernel shows a
- * traced process that was killed to its parent only when the tracer detaches, here when all tasks
- * of the launch have ended.
+ * Therefore, when a rank has failed, the host traces the shims of the other ranks. The kernel lets
+ * the parent reap a traced process that was killed only when the tracer detaches, here when all
+ * tasks of the launch have ended.
  *
  * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
- * has stopped at the beginning of its exit. None can be reaped before, and none changes its status
- * after that.
+ * has stopped at the beginning of its exit. Before that no shim can be reaped, and after it no shim
+ * changes its status.
  *
  * A separate thread traces, because the kernel detaches what a thread traces when that thread ends,
  * whatever its state. */

@@ -217,8 +217,8 @@ static void check_securebits(const struct identity *shim, const char *status,
     note_difference(found, "securebits", "0", "SECBIT_NOROOT");
 }
 
-/* Replaces values that the shim has reported by those that the kernel shows. A process can change
- * the other values of its own at any time. */
+/* Replaces values that the shim has reported by those that the kernel shows. The other values stay
+ * as reported: a process could change them itself at any time. */
 static void correct_report(int pid, const char *status, struct protocol_self_report *report)
 {
     static const struct {

@@ -8,8 +8,7 @@
  *   working directory, descriptors ->
  *                                  <-     reply ANSWER (the task's id and pid, or an error)
  *   signal (any number)            ->
- *                                  <-     reply NOTICE: a message that one shim of the launch
- * prints
+ *                                  <-     reply NOTICE: a message, printed once per launch
  *                                  <-     reply ENDED (wait status)
  *
  * The host reads the working directory, and the new task the descriptors (request.c). The shim

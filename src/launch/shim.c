@@ -108,9 +108,9 @@ static void fill_request(struct protocol_request *request, const struct shim_tas
         request->policy_mode = 0;
 }
 
-/* Launchers take an open descriptor for a living rank, so the shim closes its copies when the task
- * has them. It keeps two: standard error for its own messages, and Hydra's socket, because Hydra
- * takes end-of-file before the shim's exit status for a crash of the rank. */
+/* Launchers treat a rank as alive while its descriptors are open, so the shim closes its copies
+ * when the task has them. The shim keeps two: standard error for its own messages, and PMI_FD,
+ * because Hydra counts end-of-file there before the shim's exit status as a crash of the rank. */
 static void request_close_copies(const struct sent_fds *sent)
 {
     int hydra = hydra_socket();

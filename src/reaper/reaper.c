@@ -42,7 +42,7 @@ static void orphan_child(struct space *space, struct space_slot *child)
 }
 
 /* Undoes what the dead member was spawning, and orphans the tasks that it had spawned. A slot that
- * another member has CLAIMED meanwhile may still have its id as spawner and is left alone. */
+ * another member has CLAIMED is left alone, although its `spawner` may still be the dead member. */
 static void orphan_children(struct space *space, struct space_slot *slot)
 {
     if (!atomic_load(&slot->has_spawned))
@@ -231,7 +231,8 @@ static uint64_t shorter_timeout(uint64_t a, uint64_t b)
 
 /* ---- The reaper's main function ---- */
 
-/* SIGCHLD; SIGTERM, when a thread of the root ends; or DUMPABLE_SIGNAL. */
+/* SIGCHLD, DUMPABLE_SIGNAL, or SIGTERM: the parent-death signal, which the kernel sends when the
+ * root's thread that is the reaper's parent ends. */
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;

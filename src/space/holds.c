@@ -7,13 +7,16 @@
  *   holder:  cell++                         reaper:  memory PRESENT -> CHECKING
  *            wait while memory CHECKING              any cell of the row set? back to PRESENT
  *            memory PRESENT? it is held              else UNMAPPING: unmap, memory NONE
- *            else cell--, -EOWNERDEAD
+ *            else release, -EOWNERDEAD
  *
- * At least one of the two sees the other. A holder waits while the reaper checks: if it gave up,
- * the reaper might have counted its cell, and would keep memory that nothing holds. For a release,
- * the holder decrements its cell and then reads the owner's `reclaim_pending`; the reaper sets
- * `reclaim_pending` and then reads the cells. Releasing a living member's memory therefore costs no
- * system call, whatever other memory is still held.
+ * At least one of the two sees the other. The holder waits until the check has ended, because only
+ * then is it decided whether the memory stays.
+ *
+ * To release, the holder decrements its cell and then reads the owner's `reclaim_pending`; if that
+ * is set, the holder makes the reaper check again. The reaper sets `reclaim_pending` and then reads
+ * the cells, so memory is not kept for a cell that is 0 again, such as that of a holder that
+ * failed. Releasing a living member's memory costs no system call, whatever other memory is still
+ * held.
  *
  * A layer above can hold memory without a cell: its hook holds_memory says so.
  *

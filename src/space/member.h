@@ -102,8 +102,8 @@ void debugger_unlink(struct space_slot *slot);
 
 /* ---- The group of numbered tasks, and its barrier: member_group.c. Freestanding. ---- */
 
-/* By the spawner, before clone: adds the slot to the current group, or to the next one, which
- * begins if the current one has no members left and had this number already or has another size. */
+/* By the spawner, before clone: adds the slot to the current group. Begins the next group first if
+ * the current one has no members left, and either has had this number or has another ntasks. */
 void group_join(struct space *space, struct space_slot *slot);
 /* By the reaper when a member has ended or left, or by a spawner that could not make it: breaks the
  * group's barriers, wakes their waiters, and takes the slot out of its group. */

@@ -6,9 +6,9 @@
 //
 // Operations work on elements through a function `combine(into, from, bytes, from_is_first)`, which
 // puts op(from, into) into `into` if from_is_first, else op(into, from), element by element.
-// Operands are combined in rank order, unless the operation commutes and goes up a tree (reduce):
-// then from the root on. A rank that lost a peer returns early, with member.lost(), or by an
-// exception.
+// Operands are combined in rank order. An operation that commutes may go up a tree (reduce), which
+// combines operands in the tree's order, the root's first. On a rank that lost a peer the operation
+// throws, or it returns early and member.lost() is true.
 #ifndef ONESPACE_SYNC_ENGINE_HPP
 #define ONESPACE_SYNC_ENGINE_HPP
 

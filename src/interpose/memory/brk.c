@@ -21,7 +21,7 @@
 #include "space/intervals.h"
 
 #define BREAK_STEP (32 * LAYOUT_MIB)
-/* The memory kept above the break: at most so many bytes, or a 48th of the heap if that is more, so
+/* The memory kept above the break is at most max(BREAK_KEPT_BYTES, heap / BREAK_KEPT_DIVISOR), so
  * that a task takes little more memory than a process. */
 #define BREAK_KEPT_BYTES   (32u << 10)
 #define BREAK_KEPT_DIVISOR 48

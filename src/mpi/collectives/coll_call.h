@@ -64,10 +64,14 @@ static inline int communicator_is_library(MPI_Comm comm, int is_reduction)
 }
 
 /* Called once by each call. Collective when it makes the engine, which all ranks do in the same
- * call: the first on MPI_COMM_WORLD; on another communicator the first reduction, because the
- * library's sums may have other bits, or a call late enough that the set-up costs little in
- * comparison. NULL with *error set: out of memory, or MPI failed. NULL without an error: the MPI
- * library runs the call. */
+ * call:
+ *
+ * - on MPI_COMM_WORLD, and on all communicators with COLLECTIVES_AT_ONCE, in the first call
+ * - on other communicators in the first reduction, because the library's sums may have other bits,
+ *   or in call CALLS_BEFORE_SET_UP, because by then the set-up costs little in comparison
+ *
+ * NULL with *error set: out of memory, or MPI failed. NULL without an error: the MPI library runs
+ * the call. */
 struct communicator *communicator_get(MPI_Comm comm, int is_reduction, int *error);
 /* NULL: out of memory. */
 struct pack_bufs *communicator_pack_bufs(struct communicator *communicator);

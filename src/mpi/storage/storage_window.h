@@ -1,10 +1,11 @@
 /* src/mpi/storage/storage_window.h: windows and MPI_Alloc_mem memory on storage.
  *
- *   provider.c      the provider: what MPI's calls on the window do; hints; flushes in the
- * background create.c        all ranks together: open, claim, map remote_parts.c  the other ranks'
- * parts at addresses of this process; large puts and gets dirty_pages.c   which pages of a window
- * with versions are dirty versions.c      versions alloc_mem.c     MPI_Alloc_mem, and windows that
- * MPI creates on such memory */
+ *   provider.c      what MPI's calls on the window do; hints; flushes in the background
+ *   create.c        all ranks together: open, claim, map
+ *   remote_parts.c  the other ranks' parts at addresses of this process; large puts and gets
+ *   dirty_pages.c   which pages of a window with versions are dirty
+ *   versions.c      connects storage/versions with MPI and with the window
+ *   alloc_mem.c     MPI_Alloc_mem, and windows that MPI creates on such memory */
 #ifndef ONESPACE_MPI_STORAGE_STORAGE_WINDOW_H
 #define ONESPACE_MPI_STORAGE_STORAGE_WINDOW_H
 

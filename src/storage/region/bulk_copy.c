@@ -56,11 +56,11 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset)
 
 /* ---- Direct I/O ---- */
 
-/* For what is written once or read once (access_style) a copy in the page cache is useless, and
- * making it is most of the cost. Only whole huge pages of the file are transferred this way: no
- * folio is larger, so none that the kernel invalidates then holds bytes of a neighbour that may be
- * storing into it. Loads and stores through the mapping stay coherent, since the kernel first
- * writes back and drops what the cache has of the range.
+/* For data that is written once or read once (access_style) a copy in the page cache is useless,
+ * and making it is most of the cost. A direct write covers whole units of storage_folio_max()
+ * bytes. No folio is larger, so the kernel never invalidates a folio into which a neighbour may be
+ * storing. Loads and stores through the mapping stay coherent, because the kernel first writes back
+ * the cached pages of the range, and a write drops them.
  *
  * The buffer (file/direct_io.c) serves one thread at a time; others use the page cache meanwhile.
  */

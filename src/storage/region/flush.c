@@ -56,7 +56,8 @@ static int report(const struct storage_region *region, struct storage_error *err
         name, strerror(number));
 }
 
-/* The owner of a borrowed mapping may unmap it first when the window is freed; the file stays. */
+/* When a window is freed, the owner of a view's mapping may unmap it before the view is flushed.
+ * The file stays open, so a view flushes the file. */
 static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
 {
     if (region->is_view && region->file.fd >= 0)

@@ -139,8 +139,8 @@ static void sum_blocks(struct versions *versions)
 
 /* ---- The slot ---- */
 
-/* An empty slot, or the one with the oldest version: with one slot more than kept versions it is
- * not one of these. */
+/* An empty slot, or the one with the oldest version. There is one slot more than versions are kept,
+ * so the oldest of all slots holds no kept version. */
 static uint32_t choose_slot(const struct versions *versions)
 {
     uint32_t best = 0;

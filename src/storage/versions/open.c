@@ -16,8 +16,8 @@
 /* A version is complete when every rank's part of one commit (number and nonce) is durable and at
  * least one rank has marked it. The mark says that all ranks agreed: without it the commit may have
  * failed on a rank, and the program may know that. One mark suffices, because the rank that set
- * it knew that every part was durable. So a crash between two ranks' marks loses nothing, and an
- * abandoned version never returns.
+ * it knew that every part was durable. So a crash between two ranks' marks loses nothing. A version
+ * that any rank has invalidated is never restored.
  *
  * With one shared file every rank sees all slots, and the version may be of another number of
  * ranks. With a file per rank each sees its own, and the version is what all ranks see together. */
@@ -198,7 +198,8 @@ static int fail_misfit(const struct versions *versions, const struct version_slo
         choice->ranks, part->length, versions->group.rank, versions->group.ranks, covered);
 }
 
-/* A crash does not cause this, because a mark says that every rank's part was durable. */
+/* Reports a complete version that other ranks do not have, and that is therefore invalidated. A
+ * crash does not cause this, because a mark says that every rank's part was durable. */
 static void report_abandoned(const struct versions *versions, const struct version_slots *slots,
                              const struct version_record *choice, struct storage_error *error)
 {
@@ -217,7 +218,7 @@ static void report_abandoned(const struct versions *versions, const struct versi
 }
 
 /* Finds the newest version that all ranks have, the same on all. On success the error may have a
- * text, too: which version is abandoned. Collective. */
+ * text, too: which complete version will be invalidated. Collective. */
 static int choose_version(const struct versions *versions, const struct version_slots *slots,
                           struct version_record *choice, struct storage_error *error)
 {
@@ -368,9 +369,9 @@ static int restore_part(struct versions *versions, const struct version_slots *s
 
 /* ---- Making the choice durable ---- */
 
-/* Newer versions, and those that were given up, must not come back once the ranks reach their
- * numbers again. The choice itself may be in the kernel's memory only, when the job was killed and
- * not the machine. */
+/* Invalidates a newer version, because the next commits reuse its number, and another version with
+ * the number of the choice. Flushes the choice: if only the job was killed, and not the machine, it
+ * may exist only in the page cache. */
 static int finish_slot(struct versions *versions, const struct version_slot *slot,
                        const struct version_record *choice, struct storage_error *error)
 {
@@ -405,8 +406,8 @@ static void record_own_slot(struct versions *versions, const struct version_slot
     int is_valid = slot_has(slot, choice) ||
                    (slot->state == VERSION_SLOT_COMPLETE && slot->record.version < choice->version);
     own->exists = own->must_compare = 1;
-    /* A commit that did not end may have left pages in the page cache that the device could not
-     * take. Comparing would find those equal, so such a slot starts anew. */
+    /* An interrupted commit may have left cached pages whose write-back failed. They would compare
+     * equal although the device lacks them, so the whole slot is written again. */
     own->is_sized = is_valid && slot->record.length == versions->part.length;
     own->version = is_valid ? slot->record.version : 0;
 }

@@ -36,8 +36,8 @@ enum {
     VERSIONS_HEADER = 512 /* bytes written of record and mark */
 };
 
-/* A record with a larger number is none: ranks exchange numbers as signed ones, and there must be a
- * next one. */
+/* A record with a larger number is invalid: the ranks exchange numbers as int64_t, and the next
+ * number must exist, too. */
 #define VERSIONS_NUMBER_MAX ((uint64_t)INT64_MAX / 2)
 
 struct version_record {
