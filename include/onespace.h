@@ -198,8 +198,8 @@ struct onespace_spawn_attr {
  * -ELIBBAD, -EPERM, -ELOOP: the file cannot be run, as with execve; -ENOSYS: it has no such start
  * function; -EAGAIN: the space has ONESPACE_TASKS_MAX tasks, or no process can be made; -ENOMEM;
  * -E2BIG: arguments and environment are too long for the stack; -EINVAL: a bad attribute;
- * -EOWNERDEAD: the space's reaper has died; or what `before` returned. A failed call leaves nothing behind.
- * (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
+ * -EOWNERDEAD: the space's reaper has died; or what `before` returned. A failed call leaves nothing
+ * behind. (Process-in-Process: pip_spawn; section 4 of the HPDC'18 paper.) */
 ONESPACE_API ONESPACE_CHECK int onespace_spawn(const char *file, char *const argv[],
                                                char *const envp[],
                                                const struct onespace_spawn_attr *attr);

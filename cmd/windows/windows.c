@@ -91,7 +91,7 @@ static int add_parts(struct windows_list *list, unsigned index, const char *file
     else
         list->parts = more;
     for (size_t i = 0; more && i < slots.count; i++)
-        if (slots.slot[i].state != SLOT_EMPTY)
+        if (slots.slot[i].state != VERSION_SLOT_EMPTY)
             list->parts[list->part_count++] =
                 (struct windows_part){file, list->directories[index], slots.slot[i], 0, 0};
     free(slots.slot);
@@ -118,7 +118,7 @@ static void set_state(struct windows_version *version)
         version->present += i == 0 || part->slot.rank != part[-1].slot.rank;
         version->bytes += part->slot.record.length;
         version->disk_bytes += part->slot.disk_bytes;
-        is_marked |= part->slot.state == SLOT_COMPLETE;
+        is_marked |= part->slot.state == VERSION_SLOT_COMPLETE;
         is_damaged |= part->damage != 0;
     }
     version->state = !is_marked                                            ? WINDOWS_UNFINISHED
@@ -243,7 +243,7 @@ static int change(const struct windows_version *version, int invalidates,
 {
     int result = 0;
     for (unsigned i = 0; result == 0 && i < version->count; i++)
-        if (invalidates || version->part[i].slot.state != SLOT_COMPLETE)
+        if (invalidates || version->part[i].slot.state != VERSION_SLOT_COMPLETE)
             result = change_part(&version->part[i], invalidates, error);
     return result;
 }
@@ -369,7 +369,7 @@ static void write_part(struct output_json *json, const struct windows_part *part
     json_integer(json, "offset", (int64_t)part->slot.record.offset);
     json_integer(json, "bytes", (int64_t)part->slot.record.length);
     json_integer(json, "disk_bytes", (int64_t)part->slot.disk_bytes);
-    json_boolean(json, "marked", part->slot.state == SLOT_COMPLETE);
+    json_boolean(json, "marked", part->slot.state == VERSION_SLOT_COMPLETE);
     json_text(json, "damage", part->damage ? strerror(-part->damage) : NULL);
     json_close(json, '}');
 }

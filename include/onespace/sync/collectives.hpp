@@ -4,8 +4,9 @@
 // Values and spans of trivially copyable types, with any associative operation. Data that fits a
 // flag's payload (112 bytes) travels in the flag's own line; larger spans go through shared memory
 // in pieces or, in a direct team, are read in place. Results are bitwise equal on all ranks.
-// Operands are combined in rank order, unless `algorithm::tree` was requested with a commutative
-// operation.
+// Operands are combined in rank order, unless a commutative operation goes up a tree: with
+// `algorithm::tree`, and with `doubling` to one rank up to 2,048 bytes and to all ranks from 113 to
+// 512 bytes.
 //
 // Objects are created collectively; operations are collective and order memory: they see what was
 // written before them. They throw peer_lost (see team::await), and std::invalid_argument for
