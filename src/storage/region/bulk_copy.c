@@ -18,8 +18,8 @@
 /* A put by pwrite has no faults, but enters the kernel each time. Stores take a fault per page
  * after each write-back, and cost only the copy from then on. The future is unknown, so this is the
  * ski-rental problem: a range is written by pwrite until that has happened several times in short
- * succession (UNIT_NS), and by stores as long as such use continues. A range that is read as often is
- * in memory, and is loaded.
+ * succession (UNIT_NS), and by stores as long as such use continues. A range that is read as often
+ * is in memory, and is loaded.
  *
  * A word holds the range, the time unit of its last use, and the number of successive uses. Any
  * thread writes it. Relaxed: it guards no data, and a lost update only delays the change. Ranges
