@@ -251,8 +251,8 @@ static void set_error_record(struct nodes_record *record, int rank)
 static void combine_records(struct nodes_call *state, const struct nodes_record *lower,
                             struct nodes_record *higher)
 {
-    if (state->call->error !=
-        MPI_SUCCESS) { /* this rank cannot combine data; it is an error anyway */
+    /* A rank with an error cannot combine data, and the result is an error anyway. */
+    if (state->call->error != MPI_SUCCESS) {
         set_error_record(higher, state->call->rank);
     } else if (lower->decision < NODES_LAYER || higher->decision < NODES_LAYER) {
         if (lower->decision <= higher->decision)
