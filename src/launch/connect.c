@@ -295,7 +295,8 @@ static int set_descriptors(const struct host_start *start)
     int report = fcntl(start->error_pipe, F_DUPFD, HOST_ERROR_PIPE + 1);
     if (listener < 0 || report < 0)
         return -1;
-    int null = fcntl(open("/dev/null", O_RDWR | O_CLOEXEC), F_DUPFD, HOST_ERROR_PIPE + 1);
+    int opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null = opened < 0 ? -1 : fcntl(opened, F_DUPFD, HOST_ERROR_PIPE + 1);
     if (null < 0)
         return -1;
     for (int fd = 0; fd < 3; fd++)
