@@ -6,6 +6,7 @@ UCX, for one, still uses shared memory.) Pairs of veth devices join them to a br
 which the launcher runs. Each node has its own subset of the CPUs if there are enough, so that ranks that spin on one
 node do not delay those of another, as on separate machines. Memory is shared, of course, and the network is the
 kernel's: the measurements compare methods, they do not predict a cluster."""
+import contextlib
 import os
 import pathlib
 import shlex
@@ -180,6 +181,11 @@ class Nodes:
     def openmpi_options(self, mpi):
         plm = "plm_ssh_agent" if "Open MPI 5" in mpi.version else "plm_rsh_agent"
         return ["--prtemca" if plm == "plm_ssh_agent" else "--mca", plm, str(self.agent)]
+
+
+def several_or_none(count):
+    """Context manager: of Nodes; or, for one node, of None."""
+    return Nodes(count) if count > 1 else contextlib.nullcontext()
 
 
 # Runs a command on a node: DIRECTORY/ADDRESS WORD...

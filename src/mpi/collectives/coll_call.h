@@ -111,7 +111,7 @@ struct coll_call {
     struct coll_buf sendbuf, recvbuf;
     MPI_Op op;
     int root;           /* as coll_root returns it; or COLL_ALL_RANKS */
-    int is_within_node; /* the part within a node of a call over several, which alone is counted */
+    int is_within_node; /* a node's part of a call over several nodes: not counted itself */
     /* Set by coll_begin. */
     int rank, size;
     struct communicator *communicator;
@@ -171,8 +171,8 @@ void coll_fail(struct coll_call *call, int error);
 /* Returns 1. */
 int coll_end(struct coll_call *call, int *result);
 
-/* Of nodes.c, for COLL_NODES. 1: the operation is done, or call->error is set. 0: the MPI library
- * runs the call, on all ranks. */
+/* nodes.c: runs a call for which coll_begin has returned COLL_NODES. 1: the operation is done, or
+ * call->error is set. 0: the MPI library runs the call, on all ranks. */
 int nodes_run(struct coll_call *call);
 
 /* In place of an error class: the MPI library runs the call, on all ranks. */

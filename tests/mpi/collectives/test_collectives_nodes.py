@@ -23,7 +23,7 @@ def ranks_of(text):
 @pytest.mark.parametrize("guest, which, name, ranks", JOBS)
 def test_results_are_right(guests, mpi_named, run_on_nodes, guest, which, name, ranks):
     """Some spaces have one rank, some two, and communicators come and go. What is large goes by the library: MPICH's
-    truncates where the types of an MPI_Allgatherv differ in extent, and crashes where those of reductions have gaps."""
+    crashes where the types of reductions have gaps."""
     mpi = mpi_named(name)
     words = [*ON, "--stats", guests.mpi(mpi, f"mpi_collectives_{guest}"), "300", "4", which]
     text = run_on_nodes(mpi, ranks, words, lambda text: text.count(" wrong\n") == ranks, all_output=True)
@@ -37,7 +37,8 @@ def test_results_are_right(guests, mpi_named, run_on_nodes, guest, which, name, 
 LEFT = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv",
         "Alltoallw", "Reduce", "Scan", "Exscan", "Reduce_scatter", "Reduce_scatter_block"]
 # MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; behind them; what the library does.
-WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 100)]
+WRONG = [("mpich", 15, 3, 4), ("mpich", 15, 4, 100), ("mpich", 15, 4, 20000), ("openmpi", 16, 3, 4),
+         ("openmpi", 16, 3, 100)]
 if LONG:
     WRONG += [("mpich", 15, 4, 4), ("openmpi", 16, 4, 4), ("openmpi", 16, 4, 20000)]
 
@@ -52,7 +53,7 @@ def test_wrong_arguments_of_one_rank_are_an_error_of_that_rank(guests, mpi_named
     mpi = mpi_named(name)
     words = [*ON, guests.mpi(mpi, "mpi_collectives_refused"), wrong_rank, items, *LEFT]
     text = run_on_nodes(mpi, ranks, words, lambda text: text.count(" wrong\n") == ranks, 300, all_output=True)
-    expect_error_of_one_rank(mpi, other, wrong_rank, text.splitlines(), least=5)
+    expect_error_of_one_rank(mpi, other, wrong_rank, text.splitlines(), least=12)
     assert all(line in text for line in none_wrong(ranks)), text
 
 
