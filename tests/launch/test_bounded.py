@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import LONE_USER, ONESPACE, RUN
 
 RANKS = 64
 LONG = os.environ.get("ONESPACE_LONG") == "1"
@@ -132,14 +132,14 @@ def test_too_little_memory_is_reported_once(job, guests):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
 def test_too_few_processes_are_reported_once(job, guests):
-    user, ranks = 54322, 24
+    ranks = 24
 
     def become():
         resource.setrlimit(resource.RLIMIT_NPROC, (ranks + 12, ranks + 12))
-        os.setgid(user)
-        os.setuid(user)
+        os.setgid(LONE_USER)
+        os.setuid(LONE_USER)
 
-    os.chown(job.runtime, user, -1)
+    os.chown(job.runtime, LONE_USER, -1)
     if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
         pytest.skip("the build directory is not open to other users")
     with bounded("too few processes", lambda: start_and_end(job, ranks)):

@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from jobs import ONESPACE, RUN
-
-USER = 54321  # with no other processes, which RLIMIT_NPROC would count
+from jobs import LONE_USER, ONESPACE, RUN
 
 
 @pytest.mark.parametrize("count", [6, 7, 8, 9, 10, 11, 12, 13, 14])
@@ -29,10 +27,10 @@ def test_too_few_processes_are_named(job, count):
     def limit():
         resource.setrlimit(resource.RLIMIT_NPROC, (count, count))
 
-    if job.run(["setpriv", f"--reuid={USER}", ONESPACE, "--version"], cwd="/").code != 0:
+    if job.run(["setpriv", f"--reuid={LONE_USER}", ONESPACE, "--version"], cwd="/").code != 0:
         pytest.skip("the build directory is not open to other users")
-    os.chown(job.runtime, USER, -1)
-    result = job.run(["setpriv", f"--reuid={USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"], cwd="/",
+    os.chown(job.runtime, LONE_USER, -1)
+    result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"], cwd="/",
                      preexec_fn=limit, timeout=20)
     assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
 

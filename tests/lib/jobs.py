@@ -23,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONESPACE = os.environ.get("ONESPACE_BIN", str(ROOT / "build/bin/onespace"))
 BUILD = pathlib.Path(os.environ.get("ONESPACE_BUILD", pathlib.Path(ONESPACE).resolve().parents[1]))
 RUN = [ONESPACE, "run"]
+# A user without other processes, which RLIMIT_NPROC would count: not those of another run of these tests either.
+LONE_USER = 1_000_000 + os.getpid()
 GRACE_S = 15  # for the host to linger and to leave, on a busy machine
 
 
