@@ -17,6 +17,7 @@
 #include "arch/remote_call.h"
 #include "arch/syscall.h"
 #include "arch/keys.h"
+#include "base/delay.h"
 #include "base/raw.h"
 #include "base/futex.h"
 #include "base/proc.h"
@@ -237,6 +238,12 @@ static void become_process(struct child *child)
     set_limits(child);
 }
 
+static void child_set_running(struct space_slot *slot)
+{
+    uint32_t starting = SLOT_STARTING;
+    atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
+}
+
 void child_main(void *argument)
 {
     struct child *child = argument;
@@ -258,7 +265,9 @@ void child_main(void *argument)
     if (child->is_static) /* otherwise task_loaded does it */
         debugger_link(child->space, slot, child->program, slot->interpreter_bias,
                       slot->interpreter_dynamic, 0);
-    if (!child->reaper_announces)
+    if (child->reaper_announces)
+        child_set_running(slot); /* the program may be faster than the reaper */
+    else
         child_report_started(slot);
     if (ARCH_HAS_KEYS)
         guard_apply_rights(slot);
@@ -268,8 +277,8 @@ void child_main(void *argument)
 
 void child_report_started(struct space_slot *slot)
 {
-    uint32_t starting = SLOT_STARTING;
-    atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
+    DELAY("child.report");
+    child_set_running(slot);
     atomic_store_explicit(&slot->child_result, 1, memory_order_release);
     futex_wake(&slot->child_result, INT32_MAX);
 }

@@ -30,8 +30,8 @@ def test_too_few_processes_are_named(job, count):
     if job.run(["setpriv", f"--reuid={LONE_USER}", ONESPACE, "--version"], cwd="/").code != 0:
         pytest.skip("the build directory is not open to other users")
     os.chown(job.runtime, LONE_USER, -1)
-    result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"], cwd="/",
-                     preexec_fn=limit, timeout=20)
+    result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"],
+                     cwd="/", preexec_fn=limit, timeout=20)
     assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
 
 

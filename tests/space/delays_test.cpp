@@ -93,6 +93,16 @@ TEST_F(delays, memory_goes_that_is_released_while_its_owner_ends)
     }
 }
 
+// The program attaches to a segment of its own, before the reaper has reported that it runs.
+TEST_F(delays, a_program_that_is_faster_than_the_reaper_is_a_member)
+{
+    delay_root("child.report:200000");
+    Spawned task = spawn_task({program("segment")}, [](Attr &) {});
+    onespace_status status = {};
+    EXPECT_EQ(onespace_wait(task.id, &status, Patience), task.id);
+    EXPECT_EQ(status.status, 0);
+}
+
 // One thread's execve fails while another's, which succeeds, has begun.
 TEST_F(delays, a_task_leaves_although_another_execve_of_it_fails)
 {
