@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import zlib
 
 import pytest
@@ -81,7 +82,10 @@ def numbered(values):
 
 
 def start_with_default_signals():
-    """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts."""
+    """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts.
+    With -v a worker of xdist may run this in another thread, which cannot change them."""
+    if threading.current_thread() is not threading.main_thread():
+        return
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

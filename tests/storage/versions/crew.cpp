@@ -36,6 +36,7 @@ struct Shared {
     unsigned char message[256];      // rank 0's, likewise
     uint64_t seen[max_ranks][cycle]; // attempt by version, that a rank saw in its pages
     std::atomic<uint64_t> attempt;   // rank 0 writes it before a barrier
+    std::atomic<uint64_t> marked;    // rank 0: the version whose commit it has marked last
     // Each written by one rank and read by the parent after that rank's end: relaxed is enough.
     std::atomic<uint64_t> restored[max_ranks], committed[max_ranks], bytes[max_ranks];
     std::atomic<int> error[max_ranks];
@@ -45,8 +46,8 @@ struct Shared {
 Shared *shared;
 const Job *job;
 uint32_t rank;
-unsigned steps; // writes and flushes of this rank so far
-bool is_committing;
+unsigned steps;      // writes and flushes of this rank so far
+uint64_t committing; // the version that this rank commits, 0: none
 
 // ---- Barrier ----
 
@@ -74,7 +75,7 @@ int broadcast(void *, void *data, size_t size)
 int least(void *, int64_t value, int64_t *result)
 {
     *result = value;
-    if (job->without == Without::agreement && is_committing)
+    if (job->without == Without::agreement && committing)
         return 0;
     shared->value[rank] = value;
     barrier();
@@ -92,13 +93,22 @@ void step()
         raise(SIGKILL);
 }
 
+// Without an agreement rank 0 may return from a commit before the others have written: it does.
+void let_rank_0_return()
+{
+    if (job->without == Without::agreement && rank != 0 && !job->control.empty())
+        for (int i = 0; i < 20000 && shared->marked < committing; i++)
+            usleep(500);
+}
+
 ssize_t count_write(int fd, const void *data, size_t size, off_t at)
 {
-    if ((int)rank == job->full_rank && is_committing && at == VERSIONS_MARK_AT &&
+    if ((int)rank == job->full_rank && committing && at == VERSIONS_MARK_AT &&
         size == VERSIONS_HEADER) {
         errno = ENOSPC;
         return -1;
     }
+    let_rank_0_return();
     // In two parts, so that a kill may come between them.
     size_t half = size > 256 ? size / 2 : size;
     ssize_t put = pwrite(fd, data, half, at);
@@ -288,12 +298,14 @@ int commit(versions *made, Part &part, storage_error *error)
     // Ranks arrive at different times.
     if (mix(job->seed + version * 31 + rank) % 3 == 0)
         usleep(mix(job->seed + version + rank) % 300);
-    is_committing = true;
+    committing = version;
     int result = versions_commit(made, error);
-    is_committing = false;
+    committing = 0;
     if (result == 0) {
         shared->committed[rank] = versions_newest(made);
         mark_commit(version);
+        if (rank == 0)
+            shared->marked = version;
     }
     return result;
 }
