@@ -5,8 +5,8 @@
  * descriptors, signal handlers, PID and exit status. Every address of one task is valid in all
  * others, so a pointer is enough to share data.
  *
- * A member is the root or a task, until it ends or executes another program. Members have ids,
- * which are not used again before a million other tasks have had the same slot.
+ * A member is the root or a task, until it ends or executes another program. Every
+ * member has an id, which is not used again before a million other tasks have had the same slot.
  *
  * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure;
  * out-parameters are untouched on failure. All functions are thread-safe and may be called by any
@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
-#include <sys/select.h> /* sigset_t, which <signal.h> has not under -std=c11 */
+#include <sys/select.h> /* sigset_t, which <signal.h> lacks under -std=c11 */
 
 #define ONESPACE_VERSION_MAJOR 0
 #define ONESPACE_VERSION_MINOR 1
@@ -64,7 +64,9 @@ extern "C" {
  * repeated (export, import and look-up, if they come first, return the same). */
 ONESPACE_API ONESPACE_CHECK int onespace_init(void);
 
-/* Ends the space and unmaps all memory of ended tasks. Root only; tasks need not call anything. 0.
+/* Ends the space and unmaps all memory of ended tasks. Root only; tasks need not call anything. If
+ * another thread than the main thread calls it, the main thread must not lock or unlock a robust
+ * mutex (pthread_mutexattr_setrobust) meanwhile. 0.
  * -EBUSY while tasks live, -EPERM in a task or before onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_fini(void);
 

@@ -255,7 +255,7 @@ static int run(int argc, char **argv)
             return usage("unknown option");
     for (int i = optind; i < argc; i++) {
         if (atoi(argv[i]) < 8 || atoi(argv[i]) % 8)
-            return usage("a size is no multiple of 8");
+            return usage("a size is not a multiple of 8");
         largest = (size_t)atoi(argv[i]) > largest ? (size_t)atoi(argv[i]) : largest;
     }
     MPI_Op_create(add_doubles, 1, &add);

@@ -39,7 +39,7 @@ class Mpi:
         elif "hydra" in lower or "intel" in lower or "mpich" in lower:
             self.kind = "hydra"
         else:
-            raise Failure(f"{self.launcher} is no launcher of MPICH, Open MPI or Intel MPI: {text}")
+            raise Failure(f"{self.launcher} is not a launcher of MPICH, Open MPI or Intel MPI: {text}")
         number = re.search(r"\d+(\.\d+)+", text)
         self.version = f"Intel MPI {number[0]}" if "intel" in lower and number else text
         if self.kind == "openmpi" and number:

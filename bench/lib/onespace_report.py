@@ -75,7 +75,7 @@ def read(path):
     except (OSError, RecursionError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValueError as error:
-        raise ValueError(f"is no JSON: {error}") from None
+        raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(result, dict) or result.get("format") != ob.FORMAT:
         raise ValueError(f"is not of the format {ob.FORMAT}, which the benchmarks write")
     try:
@@ -91,13 +91,13 @@ def check(result):
     for mapping in (result, result["paper"], result["machine"], result["versions"]):
         mapping.keys()
     for name in ("question", "command"):
-        require(isinstance(result[name], str), f"{name} is no text")
+        require(isinstance(result[name], str), f"{name} is not text")
     for name in ("document", "figure", "claim"):
-        require(isinstance(result["paper"][name], str), f"paper/{name} is no text")
+        require(isinstance(result["paper"][name], str), f"paper/{name} is not text")
     for name in ("cpu", "cpus", "kernel", "memory_bytes"):
         result["machine"][name]
     check_numbers(result["machine"]["cache_line_round_trip_s"])
-    require(isinstance(result["versions"]["onespace"], str), "versions/onespace is no text")
+    require(isinstance(result["versions"]["onespace"], str), "versions/onespace is not text")
     require(result["series"], "it has no series")
     for series in [*result["series"], *result["limits"]]:
         require(isinstance(series["name"], str) and series["unit"] in UNITS, "a series has no name or no known unit")
@@ -111,7 +111,7 @@ def check(result):
 
 def check_numbers(values):
     for value in values:
-        require(isinstance(value, (int, float)) and math.isfinite(float(value)), f"{value} is no number")
+        require(isinstance(value, (int, float)) and math.isfinite(float(value)), f"{value} is not a number")
 
 
 def require(condition, text):

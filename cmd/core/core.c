@@ -85,7 +85,7 @@ int core_open_file(const char *path)
 {
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        fprintf(stderr, "onespace core: %s is no regular file: name another with -o\n", path);
+        fprintf(stderr, "onespace core: %s is not a regular file: name another with -o\n", path);
         return -1;
     }
     if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))

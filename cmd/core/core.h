@@ -80,7 +80,7 @@ struct core_entry {
     struct space_link_map map;
     char name[PATH_MAX];
 };
-/* Fills the entry of the code, behind the task's last library. `read` reads the task's memory,
+/* Fills the entry of the code, after the task's last library. `read` reads the task's memory,
  * `read_code` that at the code's first page. The address of the word of the task that must lead to
  * the entry in the core, or 0 when the program has no such list. */
 uintptr_t core_make_entry(core_reader *read, const void *context, const struct space_slot *slot,
@@ -178,7 +178,7 @@ struct core_extract {
     int is_cut; /* the kernel's core ends before the task's memory does */
     int write_error;
 };
-/* Writes the core of the task that crashed from that of a whole space: 0; -ENOEXEC when it is no
+/* Writes the core of the task that crashed from that of a whole space: 0; -ENOEXEC when it is not a
  * core, -ESRCH when it is not one of a task of this version's spaces, -EIO when `write_error` tells
  * why, or -errno. */
 int core_extract(struct core_extract *extract);

@@ -297,7 +297,7 @@ static size_t read_kept(const void *context, uint64_t from, void *to, size_t siz
         size = kept->p_filesz - inside < size ? kept->p_filesz - inside : size;
         ssize_t done = pread(x->result->to, to, size, (off_t)(kept->p_offset + inside));
         size_t got = done > 0 ? (size_t)done : 0;
-        memset((char *)to + got, 0, size - got); /* a hole behind what has been written so far */
+        memset((char *)to + got, 0, size - got); /* a hole after what has been written so far */
         return size;
     }
     return 0;
@@ -389,7 +389,7 @@ static void note_files(const struct extraction *x, const struct note *note,
     const char *name = (const char *)(from + 2 + 3 * from[0]);
     const char *end = (const char *)from + note->size;
     uint64_t count = 0;
-    for (int pass = 0; pass < 2; pass++) { /* the rows, then the names behind them */
+    for (int pass = 0; pass < 2; pass++) { /* the rows, then the names after them */
         char *to = (char *)(table + 2 + 3 * count);
         const char *at = name;
         uint64_t kept = 0;

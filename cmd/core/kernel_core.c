@@ -140,7 +140,7 @@ static int open_core(const struct core_from *from, struct stat *status)
         return -1;
     }
     if (!is_input && !S_ISREG(status->st_mode)) {
-        fprintf(stderr, "onespace core: %s is no regular file: pass a pipe as standard input\n",
+        fprintf(stderr, "onespace core: %s is not a regular file: pass a pipe as standard input\n",
                 from->core);
         return -1;
     }

@@ -124,7 +124,7 @@ static uintptr_t end_of_run(const struct core_memory *memory, uintptr_t at, uint
                             int *is_present)
 {
     static unsigned char present[PAGES_MAX];
-    uintptr_t last = at; /* behind the last page that is like the first */
+    uintptr_t last = at; /* past the last page that is like the first */
     for (uintptr_t page = at; page < end;) {
         size_t pages = find_present_pages(memory, page, end, present);
         if (page == at)
@@ -436,7 +436,7 @@ static void put_program_headers(struct writing *writing, const struct core_memor
     }
 }
 
-/* Writes up to BUFFER bytes. Unreadable memory, such as that behind the end of a file, becomes a
+/* Writes up to BUFFER bytes. Unreadable memory, such as that past the end of a file, becomes a
  * hole.
  */
 static void put_memory(struct writing *writing, const struct core_memory *memory, uintptr_t from,

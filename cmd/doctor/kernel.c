@@ -104,7 +104,7 @@ static void say_faults(struct kernel_release kernel, const char *release)
     }
 }
 
-/* A missing feature is no fault: only --guard needs it. */
+/* A missing feature is not a fault: only --guard needs it. */
 static void say_keys(struct kernel_release kernel)
 {
     static const char subject[] = "protection keys";

@@ -75,8 +75,9 @@ static int check_members(const struct ps_space *space)
         return 1;
     }
     if (!space->root_pid) {
-        fprintf(stderr, "onespace gdb: the root that the registry of the space names is no process "
-                        "of the space: it has ended, or the registry is damaged\n");
+        fprintf(stderr,
+                "onespace gdb: the root that the registry of the space names is not a process "
+                "of the space: it has ended, or the registry is damaged\n");
         return 1;
     }
     for (unsigned i = 0; i < space->task_count; i++)

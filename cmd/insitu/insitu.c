@@ -282,7 +282,7 @@ static int check_numbers(const char *interval, struct insitu_request *request)
     return 0;
 }
 
-/* Checks the words that are no options: 0, or 2 with a message. */
+/* Checks the words that are not options: 0, or 2 with a message. */
 static int check_words(int count, char **words, struct insitu_request *request)
 {
     if (!request->verb)

@@ -18,8 +18,8 @@ int file_contains(const char *path, const void *bytes, size_t size);
 /* The path of this command's own file; NULL: /proc cannot be read. */
 const char *file_self(void);
 
-/* Steps through a list of directories as in PATH: the next directory, which is no empty text and
- * has *length bytes, or NULL at the end. */
+/* Steps through a list of directories as in PATH: the next directory, which is not an empty text
+ * and has *length bytes, or NULL at the end. */
 const char *path_next(const char **list, int *length);
 
 /* The value of PATH, or its default. */

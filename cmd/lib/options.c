@@ -32,7 +32,7 @@ static const char *end_of_names(const char *row, const char *text)
     return text;
 }
 
-/* The column of the explanations of the rows that begin here: behind the longest name that fits. */
+/* The column of the explanations of the rows that begin here: after the longest name that fits. */
 static unsigned column_of(const char *row)
 {
     unsigned column = 0;

@@ -10,7 +10,7 @@ static const struct {
 } kinds[] = {
     {"patch_sites", offsetof(struct space_overflows, patch_sites),
      "%u patch sites are not interposed, because a file or a task has more than its table holds: "
-     "memory mapped there is not given back before the space ends"},
+     "memory mapped by them is not returned before the space ends"},
     {"files", offsetof(struct space_overflows, files),
      "%u times a file was searched for system calls again, because the table of files is full: "
      "tasks of these files start more slowly"},

@@ -15,8 +15,8 @@
 int user_become(uid_t uid, gid_t gid);
 
 /* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL
- * if it is no regular file. Nothing else is opened, because opening a FIFO blocks, and opening some
- * devices has effects. */
+ * if it is not a regular file. Nothing else is opened, because opening a FIFO blocks, and opening
+ * some devices has effects. */
 int user_open_regular(const char *path);
 
 /* A number, initially 0, that this process shares with its children. A child that became another

@@ -56,7 +56,7 @@ int access_check(const char *command, int pid)
         fprintf(
             stderr,
             "%s: process %d is traced by process %d already, and a process has one tracer: end or "
-            "detach that first\n",
+            "detach that tracer first\n",
             command, pid, tracer);
         return 1;
     }
@@ -70,7 +70,7 @@ int access_check(const char *command, int pid)
     if (scope == YAMA_NO_ATTACH)
         fprintf(stderr,
                 "%s: process %d may not be traced: kernel.yama.ptrace_scope is 3, which forbids it "
-                "to root too until the machine boots anew\n",
+                "even to root until the next reboot\n",
                 command, pid);
     else if (scope > 0)
         fprintf(stderr,
@@ -486,7 +486,7 @@ void ps_explain(const char *command, const char *wanted, int result)
         fprintf(stderr, "%s: cannot read /proc: %s: mount it\n", command, strerror(-result));
     else if (user)
         fprintf(stderr,
-                "%s: the memory of process %s, of user %s, may not be looked at: run this as that "
+                "%s: the memory of process %s, of user %s, cannot be read: run this as that "
                 "user\n",
                 command, wanted, user);
     else

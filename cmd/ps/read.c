@@ -187,8 +187,9 @@ static void read_out_of_range(const struct reading *reading, struct ps_task *tas
         return;
     memcpy(task->out_of_range, (const void *)table->words, inside * sizeof(*task->out_of_range));
     task->out_of_range_count = inside;
-    if (beyond && ps_copy(reading->source->pid, intervals_spill(task->slot, INTERVALS_OUT_OF_RANGE),
-                          task->out_of_range + inside, beyond * sizeof(*task->out_of_range)) == 0)
+    if (beyond &&
+        ps_copy(reading->source->pid, intervals_overflow(task->slot, INTERVALS_OUT_OF_RANGE),
+                task->out_of_range + inside, beyond * sizeof(*task->out_of_range)) == 0)
         task->out_of_range_count = used;
 }
 
@@ -262,7 +263,7 @@ static void read_unmapping(struct reading *reading, uint64_t now)
     uint64_t since = atomic_load_explicit(&head->unmapping_since_ns, memory_order_relaxed);
     int32_t id = -1;
     const uintptr_t ids = LAYOUT_REGISTRY + offsetof(struct space, slots[0].id);
-    if (first == 0 || first >= UNMAPPER_RUNS || since > now)
+    if (first == 0 || first >= UNMAPPER_JOBS || since > now)
         return;
     if (first < UNMAPPER_CHANNELS &&
         ps_copy(reading->source->pid, ids + first * sizeof(struct space_slot), &id, sizeof(id)) !=
@@ -332,8 +333,8 @@ static long list_members(struct reading *reading, long error)
                  "its registry cannot be read (%s): %s; what follows is what /proc tells",
                  strerror((int)-error),
                  access_yama_scope() == YAMA_NO_ATTACH
-                     ? "kernel.yama.ptrace_scope is 3, which forbids it to root too until the "
-                       "machine boots anew"
+                     ? "kernel.yama.ptrace_scope is 3, which forbids it even to root until the "
+                       "next reboot"
                      : "set kernel.yama.ptrace_scope to 0, or in a container allow ptrace");
     space->tasks = calloc(reading->count ? reading->count : 1, sizeof(*space->tasks));
     if (!space->tasks)

@@ -140,7 +140,7 @@ static int parse_size(const char *text, size_t *size)
                      : *end == 'G' || *end == 'g' ? 30
                                                   : 0;
     if (end == text || errno || *text == '-' || (shift ? end[1] : *end) ||
-        value > (1ull << 30 >> shift << 0) || (value << shift) < 65536)
+        value > (1ull << 30 >> shift) || (value << shift) < 65536)
         return bad_value("--stack", text, "a size from 64K to 1G, such as 16M");
     *size = (size_t)(value << shift);
     return 0;
@@ -429,7 +429,7 @@ static int run_shim(const struct run_options *run, const struct launcher *launch
     if (check_numbers(launcher))
         return 2;
     if (run->kill_on_failure)
-        fprintf(stderr, "onespace run: --on-failure is the launcher's business here: ignored\n");
+        fprintf(stderr, "onespace run: --on-failure is ignored: the launcher decides here\n");
     struct shim_task job = {
         .space = run->space ? run->space : launcher->space,
         .argv = segment->argv,

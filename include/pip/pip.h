@@ -15,7 +15,7 @@
  * when it is not initialised: before pip_init in the root, after pip_fin, in a forked child, and in
  * a program that no PiP root spawned. Functions that take a PiP id accept PIP_PIPID_MYSELF (the
  * caller) and PIP_PIPID_ROOT, and return EINVAL for PIP_PIPID_ANY and PIP_PIPID_NULL, ERANGE for a
- * number that is no task's. All of them may be called by any thread; none by a signal handler.
+ * number that is not a task's. All of them may be called by any thread; none by a signal handler.
  * Since onespace 0.1.0. */
 #ifndef PIP_PIP_H
 #define PIP_PIP_H
@@ -120,7 +120,7 @@ typedef struct {
 
 typedef uintptr_t pip_id_t;
 
-/* Zeroed memory is no barrier: pip_barrier_init makes one. */
+/* Zeroed memory is not a barrier: pip_barrier_init makes one. */
 typedef struct pip_barrier {
     int count_init;
     volatile uint32_t count;

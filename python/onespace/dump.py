@@ -198,7 +198,7 @@ def main(words: Sequence[str]) -> int | str:
         signal.signal(number, stop)
     try:
         if _core.init() == 0:  # a root, which has no producers in its space
-            raise Failure("this process is no task: use `onespace insitu dump`, or run it under `onespace run`")
+            raise Failure("this process is not a task: use `onespace insitu dump`, or run it under `onespace run`")
         output = choose_output(args.output, args.channel)
         count = dump(args.channel, output, every=args.every, max_steps=args.count, wait=args.wait)
         print(f"{output.path}: {count} step{'' if count == 1 else 's'} of channel {args.channel}")

@@ -165,7 +165,9 @@ EXPORTED void *realloc(void *block, size_t size)
     unsigned owner =
         block && agent_low && !is_in_own_range(block) ? other_owner(block) : LAYOUT_SLOTS;
     if (owner != LAYOUT_SLOTS)
-        abort_call("realloc", owner, ", whose malloc alone knows its size: allocate, copy, free\n");
+        abort_call("realloc", owner,
+                   ": only that task's malloc knows the size, so allocate a block, copy, and free "
+                   "the old one\n");
     if (!atomic_load(&real_realloc))
         find_libc_free();
     void *(*function)(void *, size_t) = atomic_load(&real_realloc);

@@ -37,7 +37,7 @@ static const unsigned char *find_in_table(uintptr_t pc, uintptr_t *start)
     if (!base || table->version != 1 || table->frame_encoding != PC_RELATIVE ||
         table->count_encoding != UNSIGNED_4 || table->table_encoding != TABLE_RELATIVE)
         return NULL;
-    uint32_t low = 0, high = table->count; /* the last entry whose start is not behind pc */
+    uint32_t low = 0, high = table->count; /* the last entry whose start is not after pc */
     while (low + 1 < high) {
         uint32_t middle = low + (high - low) / 2;
         if (base + (uintptr_t)(intptr_t)table->entries[middle].start <= pc)

@@ -1,7 +1,8 @@
 /* src/api/init.c: creates a space and ends it.
  *
  * onespace_init maps the registry and fences the program break, fills the registry, starts the
- * reaper, and only then makes the caller the root. onespace_fini undoes these in reverse order. */
+ * reaper, and only then makes the caller the root. onespace_fini stops the reaper first, while the
+ * caller is still the root, and then undoes the rest. */
 #include "onespace.h"
 
 #include <dlfcn.h>
@@ -118,7 +119,7 @@ static long fence_break(struct space *space)
 }
 
 /* Precondition of a space: nothing is mapped in the region and in the windows of shared mappings
- * behind it, because it would be unmapped with a task's range or window. Only unusual layouts put a
+ * above it, because it would be unmapped with a task's range or window. Only unusual layouts put a
  * mapping there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
 static long check_region(void)
 {

@@ -49,35 +49,35 @@ static int list_faults(struct kernel_release kernel, enum kernel_fault_effect ef
     return count;
 }
 
-int kernel_may_stall(const char *speaker)
+int kernel_may_stall(const char *program)
 {
     struct kernel_release kernel;
     char release[sizeof(((struct utsname *)NULL)->release)], names[512] = "";
     if (kernel_here(&kernel, release, sizeof(release)) < 0 || kernel_faults_are_accepted() ||
         !list_faults(kernel, KERNEL_FAULT_STALL, names, sizeof(names)))
         return 0;
-    if (speaker)
+    if (program)
         fprintf(stderr,
                 "%s: Linux %s can stall the whole machine while tasks run (%s): nothing was "
                 "started. Update the kernel (onespace doctor says to what), or set "
                 "ONESPACE_FAULTY_KERNEL=1 if your distribution has fixed it\n",
-                speaker, release, names);
+                program, release, names);
     return 1;
 }
 
-int kernel_check(const char *speaker)
+int kernel_check(const char *program)
 {
     struct kernel_release kernel;
     char release[sizeof(((struct utsname *)NULL)->release)], names[512] = "";
-    if (kernel_may_stall(speaker))
+    if (kernel_may_stall(program))
         return -1;
-    if (speaker && kernel_here(&kernel, release, sizeof(release)) == 0 &&
+    if (program && kernel_here(&kernel, release, sizeof(release)) == 0 &&
         !kernel_faults_are_accepted() &&
         list_faults(kernel, KERNEL_FAULT_CORRUPT, names, sizeof(names)))
         fprintf(stderr,
                 "%s: Linux %s can crash the machine while tasks run (%s): update the kernel "
                 "(onespace doctor says to what), or set ONESPACE_FAULTY_KERNEL=1 to leave this "
                 "message out\n",
-                speaker, release, names);
+                program, release, names);
     return 0;
 }

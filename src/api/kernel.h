@@ -12,13 +12,13 @@ int kernel_here(struct kernel_release *kernel, char *release, size_t size);
 int kernel_faults_are_accepted(void);
 
 /* Whether this kernel may stall the machine while a space runs, and the environment does not accept
- * that. The speaker begins the message that says so; NULL: no message. onespace_init asks, so that
+ * that. `program` begins the message that says so; NULL: no message. onespace_init asks, so that
  * each root is refused, and so do commands, before they start anything. */
-int kernel_may_stall(const char *speaker);
+int kernel_may_stall(const char *program);
 
 /* Before the first task of a job: -1 if the kernel may stall the machine; otherwise 0, perhaps
  * after a warning about lesser faults. NULL: no message, because another rank of the job prints it.
  */
-int kernel_check(const char *speaker);
+int kernel_check(const char *program);
 
 #endif

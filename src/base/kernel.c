@@ -96,7 +96,7 @@ static int is_same_branch(struct kernel_release a, struct kernel_release b)
     return a.major == b.major && a.minor == b.minor;
 }
 
-/* Replaces the version by the first one in the text behind `before` if that is of the same branch:
+/* Replaces the version by the first one in the text after `before` if that is of the same branch:
  * it has the patch level. */
 static void refine(struct kernel_release *kernel, const char *text, const char *before)
 {

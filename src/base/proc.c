@@ -169,7 +169,8 @@ long proc_each_number(const char *path, proc_number_visit *visit, void *context)
     long directory = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0)
         return directory;
-    for (long size; (size = raw(__NR_getdents64, directory, entries, sizeof(entries))) > 0;) {
+    long size;
+    while ((size = raw(__NR_getdents64, directory, entries, sizeof(entries))) > 0) {
         for (long at = 0; at < size;) {
             /* struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name */
             const char *name = entries + at + 19;
@@ -180,5 +181,5 @@ long proc_each_number(const char *path, proc_number_visit *visit, void *context)
         }
     }
     raw(__NR_close, directory);
-    return 0;
+    return size;
 }

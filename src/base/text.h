@@ -13,7 +13,7 @@ static inline size_t text_length(const char *text)
     return length;
 }
 
-/* The rest of the text behind the prefix, or NULL if the text does not begin with it. */
+/* The rest of the text after the prefix, or NULL if the text does not begin with it. */
 static inline const char *text_skip_prefix(const char *text, const char *prefix)
 {
     while (*prefix)
@@ -35,7 +35,7 @@ static inline int text_is_control(char c)
     return (unsigned char)c < ' ' || c == 0x7f;
 }
 
-/* The part behind the last slash, or the whole path. */
+/* The part after the last slash, or the whole path. */
 static inline const char *text_basename(const char *path)
 {
     const char *name = path;

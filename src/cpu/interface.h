@@ -88,7 +88,7 @@ struct arch_span {
     uint32_t at;
     unsigned char length;    /* 0: rejected */
     unsigned char displaced; /* of a system call; on aarch64 set by arch_reject_unsafe: 16 or 17,
-                                the register that the code behind it does not need */
+                                the register that the code after it does not need */
 };
 
 /* Finds the next candidate at or after `from` in code[0, size): its offset, or size when there is
@@ -96,7 +96,7 @@ struct arch_span {
 size_t arch_next_patch_site(const unsigned char *code, size_t size, size_t from,
                             struct arch_patch_site *site);
 /* Rejects those that may not begin with an instruction, those into whose middle a branch of the
- * code may lead, and those behind which the trampoline could not return. */
+ * code may lead, and those after which the trampoline could not return. */
 void arch_reject_unsafe(const unsigned char *code, size_t size, struct arch_span *spans,
                         unsigned count);
 /* Turns the writable patch site at `address` into a jump to `trampoline`: 0, or -1 when out of

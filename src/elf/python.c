@@ -34,7 +34,7 @@ static bool is_fixed(int fd)
 }
 
 /* "3.11" of "/usr/bin/python3.11", with what follows it in builds of other kinds ("3.13t"); NULL
- * when it is no name of a Python interpreter. */
+ * when it is not a name of a Python interpreter. */
 static const char *version_of(const char *path)
 {
     static const char name[] = "python";

@@ -174,7 +174,7 @@ static bool is_same_file(int fd, const char *path)
 }
 
 /* The path of the open file without links. /proc has it for any dirfd, but what it has for deleted
- * and unreachable files is no path, so the result is checked. */
+ * and unreachable files is not a path, so the result is checked. */
 static int real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
                      struct elf_problem *problem)
 {
@@ -197,7 +197,7 @@ static int real_path(int fd, int dirfd, const char *name, char out[PATH_MAX],
     free(real);
     return fits ? 0
                 : elf_refuse(problem, ENOENT, "Give a file with a path, and mount /proc.",
-                             "has no path by which it can be found again");
+                             "has no path by which it could be opened again");
 }
 
 /* ---- #! lines, read as the kernel's fs/binfmt_script.c reads them ---- */
@@ -446,8 +446,8 @@ static bool name_candidate(const char *at, const char *file, char candidate[PATH
 }
 
 /* The program that a line of `env NAME` executes. The search is env's own, made here because a
- * program that a task executes is no task. All other uses of env, and the error if there is no such
- * program, are left to env. */
+ * program that a task executes is not a task. All other uses of env, and the error if there is no
+ * such program, are left to env. */
 static bool find_for_env(const struct chain *chain, const struct elf_script_line *line,
                          char found[PATH_MAX])
 {
@@ -569,7 +569,7 @@ static int try_file(struct chain *chain, const char *file, char *const argv[],
     if (status == 0)
         return 0;
     if (status == NOT_A_PROGRAM)
-        elf_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is no program either");
+        elf_refuse(chain->problem, ENOEXEC, "Install a shell there.", "is not a program either");
     return elf_refuse(chain->problem, chain->problem->error, chain->problem->fix,
                       "is neither a program nor a script with #! and needs %s, which %s", SHELL,
                       chain->problem->reason);

@@ -99,7 +99,8 @@ int insitu_map_table(void)
 {
     struct space *space = space_mine();
     if (!space)
-        return insitu_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
+        return insitu_fail(-EPERM,
+                           "the caller is not a member of a space: call onespace_init first");
     if (force_libc_locking() < 0)
         return insitu_fail(-EAGAIN, "no thread can be created: raise the limit of processes");
     long result = shared_table_map(&space->insitu, LAYOUT_INSITU, INSITU_MAGIC,
@@ -126,9 +127,9 @@ int insitu_check_name(const char *what, const char *name)
 int insitu_check_end(const struct onespace_insitu *handle, int is_producer)
 {
     if (!space_mine())
-        return insitu_fail(-EPERM, "the caller is no member of the space");
+        return insitu_fail(-EPERM, "the caller is not a member of the space");
     if (!handle || handle->is_producer != is_producer)
-        return insitu_fail(-EINVAL, "this end of the channel is no %s's",
+        return insitu_fail(-EINVAL, "this handle is not a %s's",
                            is_producer ? "producer" : "consumer");
     return 0;
 }
@@ -271,14 +272,18 @@ static int join(struct insitu_channel *channel, const struct onespace_insitu_opt
     uint64_t state = atomic_load(&channel->state);
     uint32_t owner = atomic_load(&rank->owner);
     if (channel->ranks == 1 && options->ranks == 1)
-        return insitu_fail(-EEXIST,
-                           "channel '%s' is task %u's: take another name, or close that one first",
-                           channel->name, owner - 1);
+        return !owner /* it has just left */
+                   ? -EAGAIN
+                   : insitu_fail(-EEXIST,
+                                 "channel '%s' already belongs to task %u: choose another name, or "
+                                 "close that channel first",
+                                 channel->name, owner - 1);
     int result = check_same_options(channel, options);
     if (result < 0)
         return result;
     if (owner || !atomic_compare_exchange_strong(&rank->owner, &owner, me))
-        return insitu_fail(-EEXIST, "rank %u of channel '%s' is task %u: number the ranks apart",
+        return insitu_fail(-EEXIST,
+                           "rank %u of channel '%s' is task %u: give each rank a number of its own",
                            options->rank, channel->name, owner - 1);
     if (atomic_load(&channel->state) != state || !insitu_channel_is_open(channel)) {
         atomic_store(&rank->owner, 0);
@@ -333,7 +338,7 @@ int onespace_insitu_close(struct onespace_insitu *handle, int timeout_ms)
     if (!handle)
         return 0;
     if (!space_mine())
-        return insitu_fail(-EPERM, "the caller is no member of the space");
+        return insitu_fail(-EPERM, "the caller is not a member of the space");
     return handle->is_producer ? insitu_close_producer(handle, timeout_ms)
                                : insitu_close_consumer(handle);
 }

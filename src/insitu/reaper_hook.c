@@ -10,7 +10,7 @@
 #include "insitu/insitu.h"
 #include "space/member.h"
 
-static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_RUNS - UNMAPPER_CHANNELS,
+static_assert((unsigned)ONESPACE_INSITU_CHANNELS <= UNMAPPER_JOBS - UNMAPPER_CHANNELS,
               "each channel may be posted");
 
 static int is_used(const struct insitu_channel *channel)
@@ -59,29 +59,30 @@ void insitu_channel_try_free(struct insitu_channel *channel, unsigned slot)
     set_free(channel);
 }
 
-static struct insitu_channel *channel_of(struct unmapper_run run)
+static struct insitu_channel *channel_of(struct unmapper_job job)
 {
-    return &insitu_table()->channels[run.first - UNMAPPER_CHANNELS];
+    return &insitu_table()->channels[job.first - UNMAPPER_CHANNELS];
 }
 
-static void unmap_run(struct space *space, struct unmapper_run run)
+static void unmap_channel(struct space *space, struct unmapper_job job)
 {
     (void)space;
-    unmap_parts(channel_of(run));
+    unmap_parts(channel_of(job));
 }
 
-static void finish_run(struct space *space, struct unmapper_run run)
+static void free_channel(struct space *space, struct unmapper_job job)
 {
     (void)space;
-    set_free(channel_of(run));
+    set_free(channel_of(job));
 }
 
 /* Reaper: the channel is FREEING, of slot 0. */
 static void post_unmap(struct space *space, const struct insitu_channel *channel)
 {
     unsigned index = (unsigned)(channel - insitu_table()->channels);
-    struct unmapper_run run = {(uint16_t)(UNMAPPER_CHANNELS + index), 1, unmap_run, finish_run};
-    unmapper_post(space, run);
+    struct unmapper_job job = {(uint16_t)(UNMAPPER_CHANNELS + index), 1, unmap_channel,
+                               free_channel};
+    unmapper_post(space, job);
 }
 
 static void try_free_in_reaper(struct space *space, struct insitu_channel *channel)

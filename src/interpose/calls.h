@@ -12,7 +12,7 @@
 /* Where the instructions of a call are patched. */
 enum {
     IN_NONE = 0,    /* reached only through the agent's syscall() */
-    IN_LDSO = 1,    /* a dynamic linker that is no libc: glibc's ld.so */
+    IN_LDSO = 1,    /* a dynamic linker that is not a libc: glibc's ld.so */
     IN_LIBC = 2,    /* glibc's libc and libpthread; musl, which is dynamic linker and libc */
     IN_PROGRAM = 4, /* the program itself; UCX's libucm */
     IN_ALL = IN_LDSO | IN_LIBC | IN_PROGRAM,

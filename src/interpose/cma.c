@@ -325,7 +325,7 @@ long interpose_process_vm(struct space_slot *self, long nr, const long a[6])
     if (copied < 0) {
         result = copy_by_kernel(self, &target_side, nr, a);
     } else if (target !=
-               self) { /* a copy to itself, a test of MPI libraries, is no communication */
+               self) { /* a copy to itself, a test of MPI libraries, is not communication */
         count(&self->stats.cma_calls, 1);
         count(&self->stats.cma_bytes, (uint64_t)copied);
     }

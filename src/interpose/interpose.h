@@ -7,8 +7,10 @@
  * Freestanding: it runs on tasks' threads, also before their libc is ready, and in signal handlers;
  * it never allocates and takes no lock that another task could hold.
  *
- * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. In
- * a vforked child (mark, but another pid) nothing is recorded: the records are its parent's. */
+ * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. A
+ * vforked child (mark, but another pid) is in its parent's memory: what it maps stays when it ends,
+ * and is recorded for its parent. What belongs to a process is not: execve, signal actions, the
+ * program break under a seccomp filter. */
 #ifndef ONESPACE_INTERPOSE_INTERPOSE_H
 #define ONESPACE_INTERPOSE_INTERPOSE_H
 

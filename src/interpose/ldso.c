@@ -174,7 +174,7 @@ long ldso_mprotect(struct space_slot *self, long nr, const long a[6])
     uintptr_t address = (uintptr_t)a[0];
     if (a[2] == PROT_READ && in_files(self, address, (size_t)a[1]))
         return 0;
-    /* ld.so makes everything behind the first segment inaccessible before it maps the others over
+    /* ld.so makes everything after the first segment inaccessible before it maps the others over
      * it. Here the extent stays accessible, because it covers them. */
     if (a[2] == PROT_NONE && address >= interpose->image_low && address < interpose->image_high)
         return 0;

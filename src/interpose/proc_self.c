@@ -225,7 +225,7 @@ static void put_mapping(struct filter *filter, uintptr_t low, uintptr_t high, co
     }
 }
 
-/* The rest of a line behind "START-END". */
+/* The rest of a line after "START-END". */
 static const char *skip_addresses(const char *line)
 {
     while (*line && *line != ' ')

@@ -81,7 +81,7 @@ static void admit_request(struct host *host, struct request *request)
         host_queue_held(host, host->waiting_count == host->ranks_expected);
 }
 
-/* The peer sent no request, or only a part of one. A peer that sent nothing at all is no rank:
+/* The peer sent no request, or only a part of one. A peer that sends nothing is not a rank:
  * ending hosts and failing shims connect to find out which sockets are dead
  * (runtime_dir_remove_dead_sockets). */
 static void drop(struct host *host, struct request *request)

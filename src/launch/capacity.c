@@ -184,7 +184,8 @@ static void set_fix(enum capacity_resource resource, struct capacity *capacity)
                  wanted < 262144 ? 262144 : wanted);
     else if (resource == CAPACITY_PROCESSES)
         snprintf(capacity->fix, size,
-                 "raise what binds: ulimit -u %" PRIu64 ", or the cgroup's pids.max (TasksMax=)",
+                 "raise whichever binds: ulimit -u %" PRIu64
+                 ", or the cgroup's pids.max (TasksMax=)",
                  wanted);
     else if (address_space_limit() != CAPACITY_UNLIMITED)
         snprintf(capacity->fix, size, "lift it: ulimit -v unlimited");

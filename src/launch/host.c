@@ -90,7 +90,7 @@ static void add_client(struct host *host, const struct request *request, struct 
 }
 
 /* The task could not be started. -EPIPE: the shim itself is gone, which its launcher handles; it is
- * no failure to start. */
+ * not a failure to start. */
 static void refuse(struct host *host, struct request *request, int error, char *message,
                    size_t size)
 {
@@ -204,7 +204,7 @@ static void serve_client(struct client *client)
     if (got == (ssize_t)sizeof(signal)) {
         client->forwarded |= UINT64_C(1) << (((unsigned)signal.number - 1) % 64);
         forward_signal(client, &signal);
-    } else if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+    } else if (got >= 0 || (errno != EAGAIN && errno != EINTR)) { /* a part is not a shim's */
         close(client->socket);
         client->socket = -1;
         (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);
@@ -438,8 +438,8 @@ static int serve_round(struct host *host, int idle_timeout_ms)
     int arrives = ready > 0 && polled[0].revents;
     for (; ready > 0 && at < count; at++)
         arrives |= polled[at].revents != 0;
-    /* Other ranks are late, or join another space. Signals and statuses of running ranks do not
-     * count as events, because there may always be more of them. */
+    /* The other ranks are late or have joined a different space. Signals and statuses of running
+     * ranks do not count as events, because there may always be more of them. */
     int is_late = !arrives && (host->others_late_ms ? host_now_ms() >= host->others_late_ms
                                                     : ready == 0 && !is_shortened);
     if (arrives || is_late)

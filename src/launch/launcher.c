@@ -75,7 +75,7 @@ static int number_from(const char *variable)
     return digits > 0 && digits < 10 && !value[digits] ? atoi(value) : -1;
 }
 
-/* Parses a number of digits at *at, and moves *at behind it: up to INT_MAX, or -1. */
+/* Parses a number of digits at *at, and moves *at past it: up to INT_MAX, or -1. */
 static int take_number(const char **at)
 {
     char *end;

@@ -105,8 +105,8 @@ int oom_watch_explain(const struct oom_watch *watch, char *message, size_t size)
         snprintf(largest, sizeof(largest), "; of its tasks pid %d used most, %" PRIu64 " MiB",
                  watch->largest_pid, watch->largest >> 20);
     snprintf(message, size,
-             "the kernel has ended the whole space, all tasks of it, since the memory of its "
-             "control group was used up: %.300s has a limit of %" PRIu64 " MiB, and oom_kill of "
+             "the kernel has killed all tasks of the space, because its memory cgroup ran out of "
+             "memory: %.300s has a limit of %" PRIu64 " MiB, and oom_kill of "
              "%.300s went from %" PRIu64 " to %" PRIu64
              "%s; ask for more memory, or start fewer ranks on the node",
              watch->limited, watch->limit >> 20, watch->directory, watch->kills, kills, largest);

@@ -425,7 +425,7 @@ static int find_host(const struct shim_task *task)
         }
     }
     return -print_host_failure(
-        task, "the host of the space goes away again and again; see ONESPACE_HOST_LOG in "
+        task, "the host of the space keeps dying; to find out why, see ONESPACE_HOST_LOG in "
               "onespace-run(1)");
 }
 

@@ -68,9 +68,13 @@ static void observer_start(void)
         observe(0, &watch);
     }
     close(ends[0]);
+    if (observer < 0) {
+        close(ends[1]);
+        return;
+    }
     observer_pipe = ends[1];
-    if (observer > 0) /* Yama may restrict reading another process's memory */
-        prctl(PR_SET_PTRACER, observer, 0, 0, 0);
+    /* Yama may restrict reading another process's memory. */
+    prctl(PR_SET_PTRACER, observer, 0, 0, 0);
 }
 
 static void observer_end(void)

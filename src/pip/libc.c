@@ -48,7 +48,7 @@ void pip_free(void *memory)
     if (record && state_is_alive(record))
         push_returned(record, memory);
     else if (!record)
-        pip_err_mesg("pip_free: %p is no member's memory", memory);
+        pip_err_mesg("pip_free: %p is not a member's memory", memory);
     /* An ended task's memory is unmapped as a whole. */
 }
 

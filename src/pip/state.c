@@ -70,7 +70,7 @@ static int state_attach(void)
 struct record *state_self(void)
 {
     if (onespace_self() < 0)
-        return NULL; /* a forked child inherits the variables, but is no member */
+        return NULL; /* a forked child inherits the variables, but is not a member */
     struct record *record = atomic_load_explicit(&own_record, memory_order_acquire);
     if (!record && !atomic_load(&finished) && onespace_spawner(NULL) >= 0) {
         (void)state_attach();

@@ -29,7 +29,7 @@ enum record_state { RECORD_FREE, RECORD_STARTING, RECORD_ALIVE };
 
 struct record {
     _Atomic uint32_t state; /* enum record_state */
-    _Atomic int32_t id; /* onespace's; 0: the PiP id was never used, or a root that is no task */
+    _Atomic int32_t id; /* onespace's; 0: the PiP id was never used, or a root that is not a task */
     _Atomic(void *) export; /* pip_export; the member itself: NULL -> address, once */
     _Atomic(void *) aux;    /* the root before the start, then the member itself */
     /* Blocks of this member that others passed to pip_free, linked through their first word. Others

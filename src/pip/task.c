@@ -20,8 +20,8 @@
  * A new task stops before its program, so that a debugger can be attached. The script, if one is
  * named, gets the task's PID. */
 
-/* Starts the script when the task has stopped. The shell exits at once, so the script is no child
- * of the task, which does not expect one. $1 PID, $2 the script, $3 PiP id, $4 program. */
+/* Starts the script when the task has stopped. The shell exits at once, so the script is not a
+ * child of the task, which does not expect one. $1 PID, $2 the script, $3 PiP id, $4 program. */
 static const char await_stop_and_run[] =
     "(while ! grep -q '^State:[[:space:]]*T' /proc/$1/status; do "
     "sleep 0.02; done; exec \"$2\" \"$1\" \"$3\" \"$4\") &";

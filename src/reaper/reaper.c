@@ -2,8 +2,8 @@
  *
  * The reaper shares memory, descriptors and working directory with the root, but no signal
  * handlers, and it has no exit signal: the root's wait(-1) sees neither the reaper nor the tasks.
- * It runs on a stack of its own with the root's thread pointer, which it never uses. It sleeps on
- * `events`, which members increment, and which its own signal handler increments when a child ends.
+ * It has a stack of its own. Its thread pointer is the root's, but it uses no thread-local storage.
+ * It sleeps on `events`, which members increment, and its own signal handler when a child ends.
  * It polls only for what the kernel does not report: each millisecond while a task is in execve,
  * ends in thread mode, or is outlived by a vfork child, while the memory is dumpable (dumpable.c),
  * and if a hook asks for it; ten times a second while a task in thread mode lives. Freestanding. */

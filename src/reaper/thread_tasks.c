@@ -17,10 +17,10 @@
 #include "base/raw.h"
 #include "interpose/interpose.h"
 
-enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_UNCERTAIN_SWEEPS = 1000 };
+enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_INCOMPLETE_SCANS = 1000 };
 
 /* The threads of one process, counted by task. */
-struct census {
+struct thread_scan {
     struct space *space;
     int32_t process; /* 0: none counted */
     unsigned threads;
@@ -32,23 +32,23 @@ struct census {
 /* A thread of glibc sets its robust list before anything else. */
 static void count_thread(void *context, int thread, int directory)
 {
-    struct census *census = context;
+    struct thread_scan *scan = context;
     uintptr_t head = 0;
     size_t size;
     (void)directory;
     if (raw(__NR_get_robust_list, thread, &head, &size) != 0)
         return; /* it has just ended */
     unsigned index = layout_slot_of(head);
-    census->threads++;
-    census->without_list += head == 0;
+    scan->threads++;
+    scan->without_list += head == 0;
     if (index == 0 || index >= LAYOUT_SLOTS)
         return;
-    struct space_slot *slot = &census->space->slots[index];
-    census->counts[index]++;
+    struct space_slot *slot = &scan->space->slots[index];
+    scan->counts[index]++;
     if (atomic_load_explicit(&slot->exited, memory_order_acquire)) {
         siginfo_t info = {.si_signo = THREAD_MODE_SIGNAL, .si_code = SI_QUEUE};
         info.si_value.sival_ptr = slot;
-        raw(__NR_rt_tgsigqueueinfo, census->process, thread, THREAD_MODE_SIGNAL, &info);
+        raw(__NR_rt_tgsigqueueinfo, scan->process, thread, THREAD_MODE_SIGNAL, &info);
     }
 }
 
@@ -59,18 +59,18 @@ static long thread_count(const char *path)
     return raw(__NR_newfstatat, AT_FDCWD, path, &status, 0) == 0 ? (long)status.st_nlink - 2 : -1;
 }
 
-static void count_threads(struct census *census, int32_t process)
+static void count_threads(struct thread_scan *scan, int32_t process)
 {
     char path[32];
     proc_path(path, process, "task");
-    census->process = process;
-    census->threads = census->without_list = 0;
+    scan->process = process;
+    scan->threads = scan->without_list = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
-        census->counts[i] = 0;
+        scan->counts[i] = 0;
     /* The kernel's listing stops early if the thread that it has reached ends. */
     long before = thread_count(path);
-    long result = proc_each_number(path, count_thread, census);
-    census->is_complete = result == 0 && before == census->threads && thread_count(path) == before;
+    long result = proc_each_number(path, count_thread, scan);
+    scan->is_complete = result == 0 && before == scan->threads && thread_count(path) == before;
 }
 
 static int is_live_thread_task(const struct space_slot *slot)
@@ -86,19 +86,19 @@ static int main_thread_ended(struct space *space, const struct space_slot *slot)
     return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
 }
 
-/* Whether the task has no threads left. Precondition: its main thread had ended before the census.
- * A thread without a robust list gets one within moments. Without /proc no census is complete, so
- * the answer is yes after MAX_UNCERTAIN_SWEEPS uncertain ones. */
-static int has_no_threads(const struct census *census, struct space_slot *slot)
+/* Whether the task has no threads left. Precondition: its main thread had ended before the scan.
+ * A thread without a robust list gets one within moments. Without /proc no scan is complete, so
+ * the answer is yes after MAX_INCOMPLETE_SCANS uncertain ones. */
+static int has_no_threads(const struct thread_scan *scan, struct space_slot *slot)
 {
-    int is_certain = census->is_complete && !census->without_list;
-    return !census->counts[slot_index(census->space, slot)] &&
-           (is_certain || slot->sweeps++ >= MAX_UNCERTAIN_SWEEPS);
+    int is_certain = scan->is_complete && !scan->without_list;
+    return !scan->counts[slot_index(scan->space, slot)] &&
+           (is_certain || slot->incomplete_scans++ >= MAX_INCOMPLETE_SCANS);
 }
 
 uint64_t thread_tasks_poll(struct space *space)
 {
-    static struct census census; /* only the reaper calls this */
+    static struct thread_scan scan; /* only the reaper calls this */
     static uint8_t without_main[LAYOUT_SLOTS];
     uint64_t timeout = 0;
     if (!atomic_load(&space->had_threads))
@@ -107,17 +107,17 @@ uint64_t thread_tasks_poll(struct space *space)
     for (uint32_t i = 1; i <= highest; i++)
         without_main[i] =
             is_live_thread_task(&space->slots[i]) && main_thread_ended(space, &space->slots[i]);
-    census.space = space;
-    census.process = 0;
+    scan.space = space;
+    scan.process = 0;
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *slot = &space->slots[i];
         if (!is_live_thread_task(slot))
             continue;
         uint32_t exited = atomic_load_explicit(&slot->exited, memory_order_acquire);
-        if ((without_main[i] || exited) && census.process != atomic_load(&slot->pid))
-            count_threads(&census, atomic_load(&slot->pid));
+        if ((without_main[i] || exited) && scan.process != atomic_load(&slot->pid))
+            count_threads(&scan, atomic_load(&slot->pid));
         if (without_main[i] &&
-            has_no_threads(&census, slot)) /* status 0 if its threads made raw exit calls */
+            has_no_threads(&scan, slot)) /* status 0 if its threads made raw exit calls */
             members_ended(space, &(struct member_end){slot, (int)(exited & 0xff) << 8}, 1);
         else if (exited)
             timeout = EXIT_POLL_NS;

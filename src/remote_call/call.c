@@ -140,13 +140,14 @@ static int check_function(struct space *space, const struct space_slot *slot, in
     /* Without interposition a task's memory is not in its range. */
     int owner = slot->flags & ONESPACE_SPAWN_NO_INTERPOSE ? id : onespace_owner((void *)function);
     if (owner != id)
-        return call_fail(-EINVAL,
-                         "%#lx is no function of member %d: it is not in its memory; take its "
-                         "address from onespace_lookup",
-                         (unsigned long)function, id);
+        return call_fail(
+            -EINVAL,
+            "%#lx is not a function of member %d: it is not in that member's memory; take its "
+            "address from onespace_lookup",
+            (unsigned long)function, id);
     if (!is_executable(function))
         return call_fail(-EINVAL,
-                         "%#lx is no function of member %d: the memory there is not executable; "
+                         "%#lx is not a function of member %d: the memory there is not executable; "
                          "take the address of a function from onespace_lookup",
                          (unsigned long)function, id);
     checked_insert(id, function);
@@ -159,27 +160,27 @@ struct sides {
     struct space *space;
     struct call_thread *thread;
     struct space_slot *self, *callee;
-    struct space_slot *native;  /* the member that owns the kernel thread */
-    struct call_member *member; /* the callee's donors */
-    int32_t id;                 /* the callee's */
+    struct space_slot *thread_owner; /* the member that owns the kernel thread */
+    struct call_member *member;      /* the callee's donors */
+    int32_t id;                      /* the callee's */
     int32_t tid;
     int blocks_signals; /* during the call */
     uintptr_t pointer;  /* thread pointer in the kernel thread's own program */
 };
 
-static void find_native(struct sides *sides)
+static void find_thread_owner(struct sides *sides)
 {
     struct call_thread *thread = sides->thread;
     if (thread->donor) {
         uint64_t word = atomic_load(&thread->donor->state);
-        sides->native = &sides->space->slots[donor_borrower_slot(word)];
+        sides->thread_owner = &sides->space->slots[donor_borrower_slot(word)];
         sides->tid = donor_borrower_thread(word);
         sides->pointer = thread->donor->borrower_pointer;
         return;
     }
     if (!thread->id)
         thread->id = raw(__NR_gettid);
-    sides->native = sides->self;
+    sides->thread_owner = sides->self;
     sides->tid = thread->id;
     sides->pointer = arch_thread_pointer();
 }
@@ -274,7 +275,8 @@ static void drop_abandoned_calls_back(const struct sides *sides, uintptr_t stack
 
 static uint64_t lent_word(const struct sides *sides)
 {
-    return DONOR_LENT | (uint64_t)slot_index(sides->space, sides->native) << DONOR_SLOT_SHIFT |
+    return DONOR_LENT |
+           (uint64_t)slot_index(sides->space, sides->thread_owner) << DONOR_SLOT_SHIFT |
            (uint64_t)(uint32_t)sides->tid << DONOR_THREAD_SHIFT;
 }
 
@@ -384,7 +386,7 @@ static struct call_donor *donor_take_again(struct sides *sides, uintptr_t functi
     if (thread->checked_function != function || thread->checked_id != sides->id ||
         thread->checked_in != sides->space->created_ns || thread->current)
         return NULL;
-    find_native(sides);
+    find_thread_owner(sides);
     struct call_donor *donor = donor_try_take(sides, thread->hint);
     if (!donor || is_callees_donor(sides))
         return donor;
@@ -422,7 +424,7 @@ static void fill_frame(struct call_frame *frame, const struct sides *sides, uint
     frame->caller_boundary = (uintptr_t)arch_remote_call_boundary;
     frame->caller = atomic_load_explicit(&sides->self->id, memory_order_relaxed);
     frame->callee = sides->id;
-    frame->native = (int32_t)slot_index(sides->space, sides->native);
+    frame->thread_owner = (int32_t)slot_index(sides->space, sides->thread_owner);
     frame->depth = thread->current ? thread->current->depth + 1 : 1;
     frame->ended_thread = 0;
     frame->detail[0] = 0;
@@ -544,14 +546,14 @@ static int call_other_member(struct sides *sides, uintptr_t function, const intp
     int failed = check_sides(sides);
     if (failed)
         return failed;
-    find_native(sides);
+    find_thread_owner(sides);
     drop_abandoned_calls_back(sides, (uintptr_t)__builtin_frame_address(0));
     if (!atomic_load_explicit(&sides->callee->was_called, memory_order_relaxed))
         atomic_store(&sides->callee->was_called, 1);
     /* Before a donor is taken, so that the reaper finds the caller. A nested call has done it. */
     sides->blocks_signals =
         !sides->thread->current &&
-        call_install_handlers(sides->space, sides->native, may_set_thread_pointer());
+        call_install_handlers(sides->space, sides->thread_owner, may_set_thread_pointer());
     const struct call_frame *waiting = sides->thread->current ? find_waiting(sides) : NULL;
     struct call_donor *donor = waiting ? NULL : donor_take(sides, &failed);
     if (donor || waiting)
@@ -569,7 +571,7 @@ int onespace_call_with(int id, const void *function, const intptr_t *arguments, 
 {
     struct sides sides = {.space = space_mine(), .id = id};
     if (!sides.space)
-        return call_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
+        return call_fail(-EPERM, "the caller is not a member of a space: call onespace_init first");
     if (!function)
         return call_fail(-EINVAL, "the function is NULL");
     sides.self = space_self();

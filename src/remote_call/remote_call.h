@@ -144,7 +144,7 @@ struct call_frame {
     struct call_frame **callee_current;
     uintptr_t caller_boundary;
     int32_t caller, callee;   /* ids */
-    int32_t native;           /* slot index of the member that owns the kernel thread */
+    int32_t thread_owner;     /* slot index of the member that owns the kernel thread */
     uint32_t depth;           /* 1: made by the thread in its own context */
     uint32_t ended_thread;    /* the function has ended the donor's thread */
     char detail[CALL_DETAIL]; /* the exception that the function threw; by the callee */
@@ -154,7 +154,7 @@ struct call_frame {
  * finds the donor's. */
 struct call_thread {
     struct call_frame *current; /* the call that this context runs, or NULL */
-    struct call_donor *donor;   /* NULL: the thread is no donor */
+    struct call_donor *donor;   /* NULL: the thread is not a donor */
     int32_t id;                 /* TID of the thread itself, not of a borrower; 0: not known */
     uint32_t hint;              /* index of the last donor taken */
     /* The last call in the thread's own context that passed all checks. They need not be repeated

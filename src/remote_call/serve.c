@@ -140,11 +140,30 @@ static void reset_member(struct call_member *member)
     atomic_store(&member->gone, 0);
 }
 
+/* Ends the donors and the factory: none of them uses the table any more. */
+static void stop_donors(struct call_member *member)
+{
+    atomic_store(&member->gone, 1);
+    futex_bump(&member->wanted);
+    pthread_join(factory, NULL);
+    for (unsigned i = 0; i < CALL_DONORS; i++) {
+        struct call_donor *donor = &member->donors[i];
+        while (donor_state_of(atomic_load(&donor->state)) == DONOR_STARTING)
+            spin_yield();
+        enum donor_state state = donor_state_of(atomic_load(&donor->state));
+        if (state != DONOR_FREE)
+            donor_discard(donor, state == DONOR_LENT ? DONOR_LOST : DONOR_RETIRED);
+        while (donor_state_of(atomic_load(&donor->state)) != DONOR_FREE)
+            spin_yield();
+    }
+}
+
 static int start_serving(struct call_member *member, uint32_t owner)
 {
     reset_member(member);
     unwind_install_handler();
     int error = start_thread(&factory, factory_main, member, FACTORY_STACK_BYTES);
+    int has_factory = error == 0;
     uint64_t deadline = futex_deadline(FIRST_DONOR_TIMEOUT_MS);
     while (error == 0) {
         uint32_t ready = atomic_load_explicit(&member->ready, memory_order_acquire);
@@ -154,6 +173,8 @@ static int start_serving(struct call_member *member, uint32_t owner)
         if (error == 0 && futex_wait(&member->ready, ready, deadline) == -ETIMEDOUT)
             error = EAGAIN;
     }
+    if (error && has_factory) /* the caller may try again */
+        stop_donors(member);
     if (error)
         return call_fail(
             -EAGAIN,
@@ -168,7 +189,7 @@ int onespace_call_serve(void)
 {
     struct space *space = space_mine();
     if (!space)
-        return call_fail(-EPERM, "the caller is no member of a space: call onespace_init first");
+        return call_fail(-EPERM, "the caller is not a member of a space: call onespace_init first");
     struct space_slot *self = space_self();
     uint32_t owner = (uint32_t)atomic_load(&self->id) + 1;
     if (slot_is_thread(self))
@@ -193,25 +214,7 @@ int onespace_call_serve(void)
     return result;
 }
 
-/* Ends the donors and the factory of a root that ends its space: they must stop using the table
- * before it is unmapped. No task is left then. */
-static void stop_donors(struct call_member *member)
-{
-    atomic_store(&member->gone, 1);
-    futex_bump(&member->wanted);
-    pthread_join(factory, NULL);
-    for (unsigned i = 0; i < CALL_DONORS; i++) {
-        struct call_donor *donor = &member->donors[i];
-        while (donor_state_of(atomic_load(&donor->state)) == DONOR_STARTING)
-            spin_yield();
-        enum donor_state state = donor_state_of(atomic_load(&donor->state));
-        if (state != DONOR_FREE)
-            donor_discard(donor, state == DONOR_LENT ? DONOR_LOST : DONOR_RETIRED);
-        while (donor_state_of(atomic_load(&donor->state)) != DONOR_FREE)
-            spin_yield();
-    }
-}
-
+/* No task is left then. The table is unmapped afterwards. */
 void call_space_ends(struct space *space)
 {
     pthread_mutex_lock(&lock);

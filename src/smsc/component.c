@@ -84,7 +84,7 @@ static const char *find_refusal(int number)
     void *mark;
     int id = onespace_task(number);
     if (id < 0)
-        return "a rank of this node is no task of this space, or has left it";
+        return "a rank of this node is not a task of this space, or has left it";
     if (id == onespace_self() || onespace_import(id, REFUSED, &mark, NULL, 0) < 0)
         return NULL;
     int result = onespace_release(id);
@@ -182,7 +182,7 @@ static const char *find_caller(void *address)
     void *library = dladdr(address, &info) && info.dli_fname
                         ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
                         : NULL;
-    return library ? find_openmpi(&openmpi, library) : "its caller is no library";
+    return library ? find_openmpi(&openmpi, library) : "its caller is not a library";
 }
 
 static int register_parameters(void)
@@ -243,15 +243,13 @@ static struct smsc_module *enable(void)
  * From then on the component is registered, opened, selected and closed as the library's own are.
  */
 
-extern struct smsc_component mca_smsc_onespace_component;
-
 enum { COMPONENTS_MAX = 15 };
 
 static const void *components[COMPONENTS_MAX + 1]; /* own_component, the library's, then NULL */
 static const void *own_component = &mca_smsc_onespace_component;
 
 /* Called by the agent. library: a handle of dlopen. May be called again. */
-__attribute__((visibility("default"))) void onespace_smsc_join(void *library);
+EXPORTED void onespace_smsc_join(void *library);
 void onespace_smsc_join(void *library)
 {
     struct openmpi found;

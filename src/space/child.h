@@ -12,7 +12,7 @@
 #include "space/registry.h"
 
 enum {
-    CHILD_PAGES = 2,      /* of the record, behind the trampolines */
+    CHILD_PAGES = 2,      /* of the record, after the trampolines */
     CHILD_CPU_WORDS = 32, /* 2,048 CPUs */
     CHILD_FDS_MAX = 2500,
     CHILD_LIMITS = SPACE_LIMITS,
@@ -70,6 +70,6 @@ struct child {
     } * fds; /* at the far end of the stack, which nothing has used yet */
 };
 
-static_assert(sizeof(struct child) <= CHILD_PAGES * ARCH_PAGE_MIN, "fits behind the trampolines");
+static_assert(sizeof(struct child) <= CHILD_PAGES * ARCH_PAGE_MIN, "fits after the trampolines");
 
 #endif

@@ -2,9 +2,10 @@
  *
  * Open addressing with double hashing: owner and name give a first entry and a stride, and a name
  * takes the first free entry of that sequence. There are no tombstones: an entry is free as soon as
- * its name is removed, so a search does not end at a free entry but after export_reach[first entry]
- * steps. That is raised before a name becomes visible and never lowered: too large a value costs
- * only time, and the strides keep searches short on average even when the table has been full.
+ * its name is removed, so a search does not end at a free entry but after export_probes[first
+ * entry] steps. That is raised before a name becomes visible and never lowered: too large a value
+ * costs only time, and the strides keep searches short on average even when the table has been
+ * full.
  *
  * Readers take no lock. What was read of an entry is valid if its state was LIVE before and is
  * unchanged after; each use of an entry has a number of its own in the state. Only the owner's
@@ -86,11 +87,11 @@ static struct space_export *find_entry(struct space *space, int32_t owner, const
                                        struct value *value)
 {
     struct probe probe = probe_of(owner, name);
-    /* Relaxed: a caller who knows of the name through other memory sees the reach, too, since it
-     * was raised before the name was LIVE. */
-    uint32_t reach =
-        atomic_load_explicit(&space->export_reach[entry_at(&probe, 0)], memory_order_relaxed);
-    for (uint32_t step = 0; step < reach; step++) {
+    /* Relaxed: a caller who knows of the name through other memory sees its number of probes, too,
+     * since it was raised before the name was LIVE. */
+    uint32_t probes =
+        atomic_load_explicit(&space->export_probes[entry_at(&probe, 0)], memory_order_relaxed);
+    for (uint32_t step = 0; step < probes; step++) {
         struct space_export *entry = &space->exports[entry_at(&probe, step)];
         if (read_entry(entry, owner, &probe, name, value))
             return entry;
@@ -98,11 +99,11 @@ static struct space_export *find_entry(struct space *space, int32_t owner, const
     return NULL;
 }
 
-static void raise_reach(_Atomic uint16_t *reach, uint32_t steps)
+static void raise_probes(_Atomic uint16_t *probes, uint32_t steps)
 {
-    uint16_t seen = atomic_load_explicit(reach, memory_order_relaxed);
+    uint16_t seen = atomic_load_explicit(probes, memory_order_relaxed);
     while (seen < steps &&
-           !atomic_compare_exchange_weak_explicit(reach, &seen, (uint16_t)steps,
+           !atomic_compare_exchange_weak_explicit(probes, &seen, (uint16_t)steps,
                                                   memory_order_relaxed, memory_order_relaxed))
         ;
 }
@@ -116,7 +117,7 @@ static struct space_export *claim_entry(struct space *space, const struct probe 
         while (kind_of(state) == EXPORT_FREE) {
             uint64_t claimed = state_of(EXPORT_CLAIMED, slot, (state >> EXPORT_USE_SHIFT) + 1);
             if (atomic_compare_exchange_weak(&entry->state, &state, claimed)) {
-                raise_reach(&space->export_reach[entry_at(probe, 0)], step + 1);
+                raise_probes(&space->export_probes[entry_at(probe, 0)], step + 1);
                 return entry;
             }
         }

@@ -216,28 +216,28 @@ static void destroy_aio_contexts(struct space_slot *slot)
 
 /* By the unmapper's thread. One munmap covers adjacent ranges. If it fails because of one mapping
  * that cannot be unmapped, each range is unmapped by itself. */
-static void unmap_run(struct space *space, struct unmapper_run run)
+static void unmap_slots(struct space *space, struct unmapper_job job)
 {
-    for (unsigned i = run.first; i < run.first + run.count; i++)
+    for (unsigned i = job.first; i < job.first + job.count; i++)
         destroy_aio_contexts(&space->slots[i]);
     uint32_t throttle = map_throttle_begin(space);
-    for (unsigned i = run.first; i < run.first + run.count; i++) {
+    for (unsigned i = job.first; i < job.first + job.count; i++) {
         unmark_dontfork(space, &space->slots[i]);
         unmap_out_of_range(space, &space->slots[i]);
         shared_mappings_release_all(space, &space->slots[i]);
     }
-    int all = raw(__NR_munmap, layout_range(run.first), run.count * LAYOUT_RANGE) == 0;
-    for (unsigned i = run.first; i < run.first + run.count; i++)
+    int all = raw(__NR_munmap, layout_range(job.first), job.count * LAYOUT_RANGE) == 0;
+    for (unsigned i = job.first; i < job.first + job.count; i++)
         if (!all && memory_unmap(layout_range(i), LAYOUT_RANGE) != 0)
             atomic_store(&space->slots[i].memory, MEMORY_STUCK);
     map_throttle_end(space, throttle);
 }
 
-/* By the reaper, when the run is unmapped: frees its slots. The state is read before the memory
+/* By the reaper, when the job is done: frees its slots. The state is read before the memory
  * becomes NONE, because from then on a collector may free the slot. */
-static void free_run(struct space *space, struct unmapper_run run)
+static void free_slots(struct space *space, struct unmapper_job job)
 {
-    for (unsigned i = run.first; i < run.first + run.count; i++) {
+    for (unsigned i = job.first; i < job.first + job.count; i++) {
         struct space_slot *slot = &space->slots[i];
         int is_aborting = slot_state(slot) == SLOT_ABORTING;
         if (atomic_load(&slot->memory) == MEMORY_STUCK)
@@ -307,9 +307,9 @@ void memory_unmap_unless_held(struct space *space, struct space_slot *const *own
             continue;
         while (next < count && owners[next] == owners[next - 1] + 1 && is_unmapping(owners[next]))
             next++;
-        struct unmapper_run run = {(uint16_t)slot_index(space, owners[first]),
-                                   (uint16_t)(next - first), unmap_run, free_run};
-        unmapper_post(space, run);
+        struct unmapper_job job = {(uint16_t)slot_index(space, owners[first]),
+                                   (uint16_t)(next - first), unmap_slots, free_slots};
+        unmapper_post(space, job);
     }
     /* Usually the memory is gone when a waiter learns of the end. */
     unmapper_wait(UNMAP_WAIT_NS);
@@ -336,22 +336,22 @@ void memory_reclaim(struct space *space)
  *
  * munmap may wait for another process: for the reader of a userfaultfd that watches the memory
  * (another task, which may be stopped), or for the driver of a device. If the reaper waited with
- * it, no task of the space could start or be reaped. The reaper therefore posts runs, this thread
+ * it, no task of the space could start or be reaped. The reaper therefore posts jobs, this thread
  * unmaps them in order, and the reaper finishes what is done in its next round. The thread starts
- * with the first run. Where a seccomp filter forbids threads, the reaper unmaps by itself.
+ * with the first job. Where a seccomp filter forbids threads, the reaper unmaps by itself.
  *
- * A slot or channel is in the ring at most once, so the ring is never full. The reaper writes a run
+ * A slot or channel is in the ring at most once, so the ring is never full. The reaper writes a job
  * before it increments `posted`; the thread increments `done` when it has unmapped one. Both are
  * sequentially consistent, and futexes: the thread sleeps on `posted`, the reaper on `done`. */
 
 enum { UNMAPPER_STACK = 32 * 1024 };
 
 static struct {
-    struct unmapper_run runs[UNMAPPER_RUNS];
+    struct unmapper_job jobs[UNMAPPER_JOBS];
     _Atomic uint32_t posted, done;
     _Atomic uint32_t has_waiter; /* the reaper waits on `done` and needs no other wake-up */
     /* The reaper's own: */
-    uint32_t finished;     /* runs that unmapper_finish has finished */
+    uint32_t finished;     /* jobs that unmapper_finish has finished */
     uint32_t timed_out_at; /* a wait at this value of `done` has timed out */
     int has_thread;
 } unmapper;
@@ -367,11 +367,11 @@ static void unmapper_main(void *argument)
             futex_wait(&unmapper.posted, posted, UINT64_MAX);
             continue;
         }
-        struct unmapper_run run = unmapper.runs[done % UNMAPPER_RUNS];
+        struct unmapper_job job = unmapper.jobs[done % UNMAPPER_JOBS];
         atomic_store(&space->unmapping_since_ns, futex_now_ns());
-        atomic_store(&space->unmapping, run.first);
+        atomic_store(&space->unmapping, job.first);
         DELAY("unmapper.unmap");
-        run.unmap(space, run);
+        job.unmap(space, job);
         atomic_store(&space->unmapping, 0);
         atomic_fetch_add(&unmapper.done, 1);
         futex_wake(&unmapper.done, 1);
@@ -409,16 +409,16 @@ static int start_unmapper(struct space *space)
     return thread >= 0;
 }
 
-void unmapper_post(struct space *space, struct unmapper_run run)
+void unmapper_post(struct space *space, struct unmapper_job job)
 {
     uint32_t posted = atomic_load(&unmapper.posted);
-    unmapper.runs[posted % UNMAPPER_RUNS] = run;
+    unmapper.jobs[posted % UNMAPPER_JOBS] = job;
     unmapper.has_thread = unmapper.has_thread || start_unmapper(space);
     if (unmapper.has_thread) {
         futex_bump(&unmapper.posted);
         return;
     }
-    run.unmap(space, run);
+    job.unmap(space, job);
     atomic_store(&unmapper.posted, posted + 1);
     atomic_store(&unmapper.done, posted + 1);
 }
@@ -442,7 +442,7 @@ void unmapper_wait(uint64_t ns)
 void unmapper_finish(struct space *space)
 {
     while (unmapper.finished != atomic_load(&unmapper.done)) {
-        struct unmapper_run run = unmapper.runs[unmapper.finished++ % UNMAPPER_RUNS];
-        run.finish(space, run);
+        struct unmapper_job job = unmapper.jobs[unmapper.finished++ % UNMAPPER_JOBS];
+        job.finish(space, job);
     }
 }

@@ -23,8 +23,8 @@ _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_inter
 {
     if (index < INTERVALS_IN_SLOT)
         return &table_of(slot, kind)->words[index];
-    uintptr_t spill = intervals_spill(slot_index(space_registry(), slot), kind);
-    return (_Atomic uint64_t *)spill + (index - INTERVALS_IN_SLOT);
+    uintptr_t overflow = intervals_overflow(slot_index(space_registry(), slot), kind);
+    return (_Atomic uint64_t *)overflow + (index - INTERVALS_IN_SLOT);
 }
 
 static uint64_t load(const struct space_slot *slot, enum space_interval_kind kind, uint32_t index)
@@ -32,26 +32,26 @@ static uint64_t load(const struct space_slot *slot, enum space_interval_kind kin
     return atomic_load(intervals_word(slot, kind, index));
 }
 
-static uint64_t make_word(uintptr_t start, uintptr_t end, uint64_t doubt)
+static uint64_t make_word(uintptr_t start, uintptr_t end, uint64_t tentative)
 {
     return (uint64_t)(start / ARCH_PAGE_MIN) << INTERVAL_START_SHIFT |
-           (uint64_t)((end - start) / ARCH_PAGE_MIN) << 1 | doubt;
+           (uint64_t)((end - start) / ARCH_PAGE_MIN) << 1 | tentative;
 }
 
 /* ---- New entries ---- */
 
 /* The memory stays mapped for the slot's next task. */
-static int map_spill(struct space_slot *slot, enum space_interval_kind kind)
+static int map_overflow(struct space_slot *slot, enum space_interval_kind kind)
 {
     struct space_intervals *table = table_of(slot, kind);
-    if (atomic_load_explicit(&table->has_spill, memory_order_acquire))
+    if (atomic_load_explicit(&table->has_overflow, memory_order_acquire))
         return 0;
-    uintptr_t spill = intervals_spill(slot_index(space_registry(), slot), kind);
-    long result = raw(__NR_mmap, spill, INTERVALS_SPILL_BYTES, PROT_READ | PROT_WRITE,
+    uintptr_t overflow = intervals_overflow(slot_index(space_registry(), slot), kind);
+    long result = raw(__NR_mmap, overflow, INTERVALS_OVERFLOW_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (raw_failed(result) && result != -EEXIST)
         return -1;
-    atomic_store_explicit(&table->has_spill, 1, memory_order_release);
+    atomic_store_explicit(&table->has_overflow, 1, memory_order_release);
     return 0;
 }
 
@@ -61,7 +61,7 @@ static int extend_table(struct space_slot *slot, enum space_interval_kind kind)
     struct space_intervals *table = table_of(slot, kind);
     uint32_t used = atomic_load_explicit(&table->used, memory_order_acquire);
     do
-        if (used == INTERVALS_MAX || (used >= INTERVALS_IN_SLOT && map_spill(slot, kind) != 0))
+        if (used == INTERVALS_MAX || (used >= INTERVALS_IN_SLOT && map_overflow(slot, kind) != 0))
             return -1;
     while (!atomic_compare_exchange_weak_explicit(&table->used, &used, used + 1,
                                                   memory_order_release, memory_order_acquire));
@@ -180,13 +180,14 @@ int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintpt
 
 /* Cuts [start, end) out of one entry: 0, or 1 if the entry has changed and must be tried again. */
 static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uint32_t index,
-                     uint64_t word, uintptr_t start, uintptr_t end, uint64_t doubt, unsigned *lost)
+                     uint64_t word, uintptr_t start, uintptr_t end, uint64_t tentative,
+                     unsigned *lost)
 {
     uintptr_t low = interval_start(word), high = interval_end(word);
     uintptr_t from = low < start ? start : low, to = high > end ? end : high;
     uint64_t left = low < from ? make_word(low, from, 0) : 0;
     uint64_t right = high > to ? make_word(to, high, 0) : 0;
-    uint64_t middle = doubt ? make_word(from, to, doubt) : 0, expected = word;
+    uint64_t middle = tentative ? make_word(from, to, tentative) : 0, expected = word;
     if (!left) { /* the word itself can become one of the others */
         left = right ? right : middle;
         right = right ? middle : 0;
@@ -201,12 +202,12 @@ static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uin
             remove_word(slot, kind, middle);
         return 1;
     }
-    *lost += right && !(right & INTERVAL_DOUBT) && !has_right;
+    *lost += right && !(right & INTERVAL_TENTATIVE) && !has_right;
     return 0;
 }
 
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
-                       uintptr_t end, uint64_t doubt)
+                       uintptr_t end, uint64_t tentative)
 {
     unsigned lost = 0;
     uint32_t used = intervals_used(slot, kind);
@@ -216,20 +217,20 @@ unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, u
             word = load(slot, kind, i);
         while (interval_is_certain(word) && interval_start(word) < end &&
                interval_end(word) > start &&
-               cut_entry(slot, kind, i, word, start, end, doubt, &lost) != 0);
+               cut_entry(slot, kind, i, word, start, end, tentative, &lost) != 0);
     }
     return lost;
 }
 
-void intervals_resolve_doubts(struct space_slot *slot, enum space_interval_kind kind,
-                              int (*is_gone)(uintptr_t start))
+void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
+                      int (*is_gone)(uintptr_t start))
 {
     uint32_t used = intervals_used(slot, kind);
     for (uint32_t i = 0; i < used; i++) {
         uint64_t word = load(slot, kind, i);
-        if (word & INTERVAL_DOUBT)
+        if (word & INTERVAL_TENTATIVE)
             atomic_store(intervals_word(slot, kind, i),
-                         is_gone(interval_start(word)) ? 0 : word & ~(uint64_t)INTERVAL_DOUBT);
+                         is_gone(interval_start(word)) ? 0 : word & ~(uint64_t)INTERVAL_TENTATIVE);
     }
 }
 

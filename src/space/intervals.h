@@ -2,7 +2,7 @@
  *
  * An interval is one word, so that any member and the reaper can change it by compare-and-swap: no
  * lock is held across programs, and a task that is killed in between leaves no torn entry. A slot
- * has room for some words; the rest spill into memory in the range of slot 0, which is mapped when
+ * has room for some words; the rest go to an overflow in the range of slot 0, which is mapped when
  * it is first needed and stays. */
 #ifndef ONESPACE_SPACE_INTERVALS_H
 #define ONESPACE_SPACE_INTERVALS_H
@@ -28,14 +28,14 @@ enum space_interval_kind {
 
 enum {
     INTERVALS_IN_SLOT = 256,
-    INTERVALS_SPILLED = 16384,
-    INTERVALS_MAX = INTERVALS_IN_SLOT + INTERVALS_SPILLED,
-    INTERVALS_SPILL_BYTES = INTERVALS_SPILLED * 8,
+    INTERVALS_OVERFLOW = 16384,
+    INTERVALS_MAX = INTERVALS_IN_SLOT + INTERVALS_OVERFLOW,
+    INTERVALS_OVERFLOW_BYTES = INTERVALS_OVERFLOW * 8,
 };
 
-/* A word: page number of the start << 28 | pages << 1 | in doubt. 0: unused. Pages of the smallest
+/* A word: page number of the start << 28 | pages << 1 | tentative. 0: unused. Pages of the smallest
  * size: addresses below 2^48, intervals of less than 512 GiB. */
-enum { INTERVAL_DOUBT = 1, INTERVAL_PAGES_BITS = 27, INTERVAL_START_SHIFT = 28 };
+enum { INTERVAL_TENTATIVE = 1, INTERVAL_PAGES_BITS = 27, INTERVAL_START_SHIFT = 28 };
 #define INTERVAL_MAX_PAGES ((UINT64_C(1) << INTERVAL_PAGES_BITS) - 1)
 #define INTERVAL_ADDRESSES (UINT64_C(1) << 48)
 
@@ -43,7 +43,7 @@ struct space_intervals {
     /* No word at or above this index was ever used by this task. Raised by compare-and-swap before
      * the word is written. */
     _Atomic uint32_t used;
-    _Atomic uint32_t has_spill; /* sticky: the spilled words are mapped; release */
+    _Atomic uint32_t has_overflow; /* sticky: the words of the overflow are mapped; release */
     /* By the member's threads, and by members that map over one of its intervals: always by
      * compare-and-swap. */
     _Atomic uint64_t words[INTERVALS_IN_SLOT];
@@ -51,12 +51,12 @@ struct space_intervals {
 
 #define LAYOUT_INTERVALS (LAYOUT_REGION + 12 * LAYOUT_GIB)
 
-static_assert(LAYOUT_SLOTS * UINT64_C(1) * INTERVALS_KINDS * INTERVALS_SPILL_BYTES <= LAYOUT_GIB,
+static_assert(LAYOUT_SLOTS * UINT64_C(1) * INTERVALS_KINDS * INTERVALS_OVERFLOW_BYTES <= LAYOUT_GIB,
               "below the channels");
 
-static inline uintptr_t intervals_spill(unsigned slot, enum space_interval_kind kind)
+static inline uintptr_t intervals_overflow(unsigned slot, enum space_interval_kind kind)
 {
-    return LAYOUT_INTERVALS + ((uintptr_t)slot * INTERVALS_KINDS + kind) * INTERVALS_SPILL_BYTES;
+    return LAYOUT_INTERVALS + ((uintptr_t)slot * INTERVALS_KINDS + kind) * INTERVALS_OVERFLOW_BYTES;
 }
 
 static inline uintptr_t interval_start(uint64_t word)
@@ -69,10 +69,10 @@ static inline uintptr_t interval_end(uint64_t word)
     return interval_start(word) + (word >> 1 & INTERVAL_MAX_PAGES) * ARCH_PAGE_MIN;
 }
 
-/* Whether the word is used and not in doubt. */
+/* Whether the word is used and not tentative. */
 static inline int interval_is_certain(uint64_t word)
 {
-    return word && !(word & INTERVAL_DOUBT);
+    return word && !(word & INTERVAL_TENTATIVE);
 }
 
 /* Adjacent intervals become one entry, and no entry contains another. A member's threads call these
@@ -89,15 +89,15 @@ _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_inter
 /* Adds [start, end), whole pages: 0, or -1 if the table is too full for all of it. */
 int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                   uintptr_t end);
-/* Removes [start, end). With `doubt` INTERVAL_DOUBT, the removed parts stay as entries in doubt
- * until intervals_resolve_doubts. Returns the number of entries that were lost because the table is
+/* Removes [start, end). With `tentative` INTERVAL_TENTATIVE, the removed parts stay as tentative
+ * entries until intervals_settle. Returns the number of entries that were lost because the table is
  * full.
  */
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
-                       uintptr_t end, uint64_t doubt);
-/* Removes the entries in doubt for which `is_gone` is true, and makes the others certain again. */
-void intervals_resolve_doubts(struct space_slot *slot, enum space_interval_kind kind,
-                              int (*is_gone)(uintptr_t start));
+                       uintptr_t end, uint64_t tentative);
+/* Removes the tentative entries for which `is_gone` is true, and makes the others certain again. */
+void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
+                      int (*is_gone)(uintptr_t start));
 
 /* Finds the lowest entry that overlaps [start, end): 1 and the common part, or 0. */
 int intervals_find(const struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,

@@ -9,7 +9,7 @@
  *   | tramp. | files (images)   | mappings              | program break  | main stack   |
  *
  * The dynamic linker lies at the end of the area for files, above the program, and beside it the
- * trampolines of tasks that the root spawns (spawn/internal.h). Images stay within 2 GiB of the
+ * trampolines of tasks that the root spawns (spawn/images.c). Images stay within 2 GiB of the
  * trampolines, the reach of a relative jump. Nothing is reserved: a range costs nothing until it is
  * used. The range of slot 0 holds the registry. */
 #ifndef ONESPACE_SPACE_LAYOUT_H
@@ -30,7 +30,8 @@
 #define LAYOUT_MAPPINGS    (1 * LAYOUT_GIB)
 #define LAYOUT_BREAK       (17 * LAYOUT_GIB)
 #define LAYOUT_STACK       (26 * LAYOUT_GIB)
-#define LAYOUT_STACK_GUARD (1 * LAYOUT_MIB) /* frames of 64 KiB and more skip one page */
+#define LAYOUT_STACK_GUARD                                                                         \
+    (1 * LAYOUT_MIB) /* a frame larger than a page can step over a guard of one page */
 
 /* In the range of slot 0: */
 #define LAYOUT_REGISTRY LAYOUT_REGION
@@ -39,7 +40,7 @@
     (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack, 1 MiB on the unmapper's */
 #define LAYOUT_CACHE (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
 #define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
-/* At 12 GiB the spilled intervals: space/intervals.h. */
+/* At 12 GiB the overflow of tables of intervals: space/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* donors of calls */

@@ -36,7 +36,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->spawner_has_ended, 0);
     atomic_store(&slot->leaving, 0);
     atomic_store(&slot->exited, 0);
-    slot->sweeps = 0;
+    slot->incomplete_scans = 0;
     atomic_store(&slot->child_result, 0);
     atomic_store(&slot->child_stage, 0);
     atomic_store(&slot->loaded, 0);
@@ -138,6 +138,18 @@ static int word_index(const struct space_robust *robust, long offset)
     return (int)(at / 4);
 }
 
+/* The node that a link names: glibc sets the lowest bit for mutexes with priority inheritance. */
+static struct robust_list *node_of(const struct robust_list *link)
+{
+    return (struct robust_list *)((uintptr_t)link & ~(uintptr_t)1);
+}
+
+/* Both libcs keep a backward link before each forward one. */
+static void set_backward_link(struct robust_list *node, const struct robust_list *to)
+{
+    ((uintptr_t *)node)[-1] = (uintptr_t)to;
+}
+
 void membership_mark_attach(struct space_slot *slot)
 {
     struct space_robust *robust = &slot->robust;
@@ -155,8 +167,8 @@ void membership_mark_attach(struct space_slot *slot)
     struct robust_list *node = (struct robust_list *)&robust->next, *first = head->list.next;
     robust->next = (uintptr_t)first;
     robust->previous = (uintptr_t)head;
-    if (first != &head->list) /* both libcs keep a backward link before each forward one */
-        ((uintptr_t *)((uintptr_t)first & ~(uintptr_t)1))[-1] = (uintptr_t)node;
+    if (first != &head->list)
+        set_backward_link(node_of(first), node);
     head->list.next = node;
     atomic_store_explicit(&robust->at, (uint32_t)index + 1, memory_order_release);
 }
@@ -166,17 +178,19 @@ void membership_mark_detach(struct space_slot *slot)
     struct space_robust *robust = &slot->robust;
     struct robust_list_head *head = NULL;
     size_t size;
-    if (!atomic_load(&robust->at) || raw(__NR_get_robust_list, 0, &head, &size) != 0 || !head)
+    if (!atomic_load(&robust->at))
         return;
+    atomic_store(&robust->at, 0);
+    if (raw(__NR_get_robust_list, raw(__NR_getpid), &head, &size) != 0 || !head)
+        return; /* the main thread has ended, and its list with it */
     struct robust_list *node = (struct robust_list *)&robust->next, *at = &head->list;
-    while (at->next != node && at->next != &head->list)
-        at = at->next;
-    if (at->next == node) {
+    while (node_of(at->next) != node && at->next != &head->list)
+        at = node_of(at->next);
+    if (node_of(at->next) == node) {
         at->next = node->next;
         if (node->next != &head->list)
-            ((uintptr_t *)node->next)[-1] = (uintptr_t)at;
+            set_backward_link(node_of(node->next), at);
     }
-    atomic_store(&robust->at, 0);
 }
 
 int member_is_present(const struct space_slot *slot)

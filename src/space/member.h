@@ -68,7 +68,8 @@ void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage);
 /* Links the slot's robust futex into the calling thread's robust list, so that the kernel marks it
  * when the thread ends or executes another program. By the member itself. Freestanding. */
 void membership_mark_attach(struct space_slot *slot);
-/* Unlinks it, before the slot is unmapped. */
+/* Unlinks it from the main thread's list, before the slot is unmapped. That thread must not lock or
+ * unlock a robust mutex meanwhile. */
 void membership_mark_detach(struct space_slot *slot);
 /* Whether the member is certainly in this address space: it has neither ended nor executed another
  * program, and is not in execve. By any member. Freestanding. */
@@ -159,23 +160,23 @@ void memory_reclaim(struct space *space);
 long memory_unmap(uintptr_t start, size_t size);
 
 /* A unit of work of the unmapper: adjacent slots; or, from UNMAPPER_CHANNELS on, a channel of
- * onespace/insitu.h. A run is posted again only after it is finished. */
-enum { UNMAPPER_CHANNELS = LAYOUT_SLOTS, UNMAPPER_RUNS = 2 * LAYOUT_SLOTS };
-struct unmapper_run {
+ * onespace/insitu.h. A job is posted again only after it is finished. */
+enum { UNMAPPER_CHANNELS = LAYOUT_SLOTS, UNMAPPER_JOBS = 2 * LAYOUT_SLOTS };
+struct unmapper_job {
     uint16_t first, count;
-    void (*unmap)(struct space *space, struct unmapper_run run);  /* by the unmapper's thread */
-    void (*finish)(struct space *space, struct unmapper_run run); /* by the reaper, afterwards */
+    void (*unmap)(struct space *space, struct unmapper_job job);  /* by the unmapper's thread */
+    void (*finish)(struct space *space, struct unmapper_job job); /* by the reaper, afterwards */
 };
 
-/* The unmapper, a thread of the reaper; all functions are the reaper's. Forgets all runs: the space
+/* The unmapper, a thread of the reaper; all functions are the reaper's. Forgets all jobs: the space
  * is new. */
 void unmapper_init(void);
-/* Unmaps the run, by the thread, or at once if there can be no thread. */
-void unmapper_post(struct space *space, struct unmapper_run run);
-/* Waits `ns` at most until all posted runs are unmapped. Returns at once if an earlier wait has
- * timed out and the thread is still at the same run. */
+/* Does the job, by the thread, or at once if there can be no thread. */
+void unmapper_post(struct space *space, struct unmapper_job job);
+/* Waits `ns` at most until all posted jobs are done. Returns at once if an earlier wait has
+ * timed out and the thread is still at the same job. */
 void unmapper_wait(uint64_t ns);
-/* Finishes the runs that are unmapped. */
+/* Finishes the jobs that are done. */
 void unmapper_finish(struct space *space);
 
 /* ---- Exports: exports.c ---- */

@@ -231,7 +231,7 @@ struct space_slot {
     /* Thread mode: SLOT_EXITED | the exit status. Written once, with release, by the first of its
      * threads that calls exit; read by the reaper with acquire. */
     _Atomic uint32_t exited;
-    uint32_t sweeps;              /* reaper: censuses that could not identify all threads */
+    uint32_t incomplete_scans;    /* reaper: scans that did not identify all threads */
     _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
     /* enum child_stage of a failure: the child or the reaper writes it, its spawner reads it. */
     _Atomic int32_t child_stage;
@@ -328,7 +328,7 @@ struct space {
     _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
     _Atomic uint32_t holds_changed;  /* a hold on an ended task's memory was released */
     _Atomic int32_t requests;        /* newest slot whose child the reaper must clone, or -1 */
-    /* For ps, written by the unmapper (space/holds.c): what it unmaps (`first` of the run: a slot
+    /* For ps, written by the unmapper (space/holds.c): what it unmaps (`first` of the job: a slot
      * or a channel) or 0; and since when (CLOCK_MONOTONIC). */
     _Atomic uint32_t unmapping;
     _Atomic uint64_t unmapping_since_ns;
@@ -342,7 +342,7 @@ struct space {
     /* Id of the last group in which each number was started; by spawners, in group_join. */
     _Atomic uint32_t group_started[LAYOUT_SLOTS];
     char name[64];                             /* of the job, for ps */
-    uint64_t fence_low, fence_high;            /* the page behind the program break */
+    uint64_t fence_low, fence_high;            /* the page above the program break */
     uint64_t reaper_ignored;                   /* signals that a child of the reaper ignores */
     struct rlimit reaper_limits[SPACE_LIMITS]; /* limits of such a child */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
@@ -365,7 +365,7 @@ struct space {
     struct space_departure departure;
     /* By first entry: the number of entries that a search for a name must visit. Only raised, by
      * compare-and-swap, before the name that needs it is LIVE. */
-    _Atomic uint16_t export_reach[SPACE_EXPORTS];
+    _Atomic uint16_t export_probes[SPACE_EXPORTS];
     struct space_export exports[SPACE_EXPORTS];
     struct space_shared shared;
     char xpmem_library[SPACE_XPMEM_PATH]; /* the file that tasks load as libxpmem.so.0; empty: none

@@ -91,7 +91,7 @@ int force_libc_locking(void)
         pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    /* EPERM, from a filter that forbids threads, is no failure: the program cannot create threads
-     * of its own either. */
+    /* EPERM, from a filter that forbids threads, is not a failure: the program cannot create
+     * threads of its own either. */
     return error && error != EPERM ? -EAGAIN : 0;
 }

@@ -59,7 +59,7 @@ int shared_window_class(int size, int *first)
     return window_sizes[size].count;
 }
 
-/* The smallest class of windows for mappings of that size, or SPACE_SHARED_SIZES. A page behind
+/* The smallest class of windows for mappings of that size, or SPACE_SHARED_SIZES. A page after
  * each mapping stays free, because programs do not expect that another mapping follows directly.
  * With pages larger than 4 KiB only the larger windows begin at a page. */
 static int smallest_class(size_t size)

@@ -1,5 +1,5 @@
-/* src/spank/start.c: what srun executes in place of a rank's program where Slurm, before 23.11,
- * lets the plug-in change the program's name alone: it executes `onespace run OPTIONS PROGRAM
+/* src/spank/start.c: what srun executes instead of a rank's program. Before Slurm 23.11 a plug-in
+ * can change only the program's name: it executes `onespace run OPTIONS PROGRAM
  * ARGUMENT...`.
  *
  * No shell script, since some shells leave variables out that are not names for them, such as

@@ -101,7 +101,7 @@ static int is_target(const struct child *child, int fd)
     return 0;
 }
 
-/* Duplicates a source to the lowest free number from *next on that is no target. */
+/* Duplicates a source to the lowest free number from *next on that is not a target. */
 static int duplicate_to_free_number(struct child *child, int source, int *next)
 {
     for (;;) {
@@ -211,7 +211,7 @@ static void run_before(struct child *child)
     long error = child->before(child->before_argument);
     arch_set_thread_pointer(0, 1);
     child->signal_mask = signals_set_mask(SIGNAL_MASK_ALL);
-    if (error) /* of either sign; -ECANCELED for what is no error number */
+    if (error) /* of either sign; -ECANCELED for what is not an error number */
         fail(child, CHILD_BEFORE,
              raw_failed(error)    ? error
              : raw_failed(-error) ? -error

@@ -338,7 +338,7 @@ static int map_file(struct spawn *spawn, const char *path, const struct elf_info
     return fd;
 }
 
-/* Maps the program headers with the agent, behind the program. */
+/* Maps the program headers with the agent, after the program. */
 static int map_extension(struct spawn *spawn, int fd, struct images *images)
 {
     const struct elf_info *info = &spawn->program.info;

@@ -93,7 +93,8 @@ static int check_calls(const struct spawn *spawn, struct elf_problem *problem)
         (spawn->program.interpreter_path[0] && agent_path()))
         return 0;
     strcpy(problem->reason, "cannot serve calls");
-    strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+    strcpy(problem->fix,
+           "link it dynamically, and make sure that libonespace-agent.so is installed");
     return -ENOTSUP;
 }
 
@@ -117,7 +118,8 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
     if (result == 0 && (!spawn->program.interpreter_path[0] || !agent_path())) {
         result = -ENOSYS;
         strcpy(problem->reason, "cannot start at a function");
-        strcpy(problem->fix, "link it dynamically, and see that libonespace-agent.so is installed");
+        strcpy(problem->fix,
+               "link it dynamically, and make sure that libonespace-agent.so is installed");
     }
     if (result == 0)
         result = check_calls(spawn, problem);

@@ -30,7 +30,7 @@ struct entry_content {
     uint32_t owner; /* slot index of the segment's owner */
 };
 
-/* Returns the member whose process the id names, or NULL if the process is no member. */
+/* Returns the member whose process the id names, or NULL if the process is not a member. */
 struct space_slot *entry_process(struct space *space, int64_t id);
 
 /* Adds an entry of `self`. Returns its id or -ENOMEM. */

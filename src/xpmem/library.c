@@ -99,7 +99,7 @@ static long device_command(int command, void *argument)
 static _Atomic int has_warned;          /* about a registry of another version */
 static struct space_slot *_Atomic task; /* set by find_task; all threads store the same pointer */
 
-/* Returns the slot of the calling task, or NULL if it is no task or the registry has another
+/* Returns the slot of the calling task, or NULL if it is not a task or the registry has another
  * layout. */
 static struct space_slot *find_task(void)
 {

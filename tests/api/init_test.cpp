@@ -1,4 +1,5 @@
 // tests/api/init_test.cpp: making and ending a space.
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "member.hpp"
@@ -75,6 +76,55 @@ TEST_F(fini, throws_uncollected_statuses_away)
     ASSERT_EQ(onespace_init(), 0);
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, 0), -ECHILD);
     EXPECT_EQ(as_task({"true"}).status, 0);
+}
+
+class RobustMutex
+{
+  public:
+    explicit RobustMutex(int protocol)
+    {
+        pthread_mutexattr_t attr;
+        pthread_mutexattr_init(&attr);
+        pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+        pthread_mutexattr_setprotocol(&attr, protocol);
+        pthread_mutex_init(&mutex_, &attr);
+    }
+    void lock()
+    {
+        EXPECT_EQ(pthread_mutex_lock(&mutex_), 0);
+    }
+    void unlock()
+    {
+        EXPECT_EQ(pthread_mutex_unlock(&mutex_), 0);
+    }
+
+  private:
+    pthread_mutex_t mutex_;
+};
+
+// The membership mark is in the same list of the libc, between them.
+TEST(init, then_fini_leaves_robust_mutexes_alone_that_the_caller_has_locked)
+{
+    for (int protocol : {PTHREAD_PRIO_NONE, PTHREAD_PRIO_INHERIT}) {
+        RobustMutex before(protocol), after(protocol);
+        before.lock();
+        ASSERT_EQ(onespace_init(), 0);
+        after.lock();
+        ASSERT_EQ(onespace_fini(), 0);
+        before.unlock();
+        after.unlock();
+    }
+}
+
+TEST(init, then_fini_in_another_thread)
+{
+    RobustMutex mutex(PTHREAD_PRIO_NONE);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_EQ(onespace_init(), 0);
+        std::thread([] { EXPECT_EQ(onespace_fini(), 0); }).join();
+        mutex.lock();
+        mutex.unlock();
+    }
 }
 
 TEST(root, that_dies_takes_its_tasks_with_it)

@@ -115,7 +115,7 @@ TEST(Decode, SaysSoWhenTheEndIsMissing)
     EXPECT_EQ(found.distance, 0x04030201);
 }
 
-/* Sixteen prefixes are no instruction, whatever follows. */
+/* Sixteen prefixes are not an instruction, whatever follows. */
 TEST(Decode, StopsAtFifteenBytes)
 {
     unsigned char code[20];

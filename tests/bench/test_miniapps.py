@@ -94,10 +94,10 @@ def test_miniapps_names_each_checkout_that_is_absent(job, tmp_path):
 
 def test_miniapps_skips_uncompilable_checkouts(job, tmp_path):
     (tmp_path / "mpiGraph").mkdir()
-    (tmp_path / "mpiGraph/mpiGraph.c").write_text("#error this is no program\n")
+    (tmp_path / "mpiGraph/mpiGraph.c").write_text("#error this is not a program\n")
     result = miniapps(job, tmp_path, "--apps", tmp_path, "--mpi", need("mpich"), "--only", "mpiGraph,HPCCG")
     assert result.code == 1 and "skipped HPCCG: there is no checkout" in result.err, result
-    assert "skipped mpiGraph with mpich" in result.err and "this is no program" in result.err, result
+    assert "skipped mpiGraph with mpich" in result.err and "this is not a program" in result.err, result
     assert not (tmp_path / "results").exists()
 
 

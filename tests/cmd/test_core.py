@@ -371,7 +371,7 @@ def test_root_must_know_whose_core_comes_through_a_pipe(job, somebody, tmp_path)
 def test_core_that_is_a_fifo_is_refused(job, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     result = job.run([*CORE, "--from", str(tmp_path / "fifo"), "-o", str(tmp_path / "task")])
-    assert result.code == 1 and "is no regular file: pass a pipe as standard input" in result.err, str(result)
+    assert result.code == 1 and "is not a regular file: pass a pipe as standard input" in result.err, str(result)
 
 
 def test_core_that_was_cut_is_reported(job, crashed, tmp_path):
@@ -493,7 +493,7 @@ def test_directory_that_cannot_be_written_is_reported(job, started, dumped):
     run = started(dumped)
     result = job.run([*CORE, "-o", "/no/such/directory/core", str(pid_of(job, run))])
     assert result.code == 1 and "No such file or directory: name a file that can be written" in result.err, str(result)
-    job.run([*CORE, "-o", "/dev/null", str(pid_of(job, run))]).expect(1, says="/dev/null is no regular file")
+    job.run([*CORE, "-o", "/dev/null", str(pid_of(job, run))]).expect(1, says="/dev/null is not a regular file")
 
 
 def test_task_of_another_user_is_refused(job, started, dumped, somebody):

@@ -433,5 +433,5 @@ def test_space_of_another_user_is_reported(job, started, debugged):
     result = job.run([*nobody, ONESPACE, "gdb", str(run.pid)], cwd="/")
     if "ermission denied" in result.err and "onespace gdb" not in result.err:
         pytest.skip("the build directory is not open to other users")
-    assert result.code == 1 and "of user root, may not be looked at: run this as that user" in result.err, str(result)
+    assert result.code == 1 and "of user root, cannot be read: run this as that user" in result.err, str(result)
     end(run)

@@ -119,7 +119,7 @@ def test_watch_replaces_what_it_showed_on_a_terminal(job, insitu, space, channel
 
 
 PRODUCERS = {
-    # Strides, types, elements that are no numbers, an empty array, attributes.
+    # Strides, types, elements that are not numbers, an empty array, attributes.
     "one": """
         table = np.array([(i, -i / 2) for i in range(5)], dtype="i4,f8")
         with onespace.Producer(channel, consumers=1) as out, out.step(12, timeout=20) as step:

@@ -57,7 +57,7 @@ def beside_maps(pid, do):
         before = pathlib.Path(f"/proc/{pid}/maps").read_text()
         result = do()
         if pathlib.Path(f"/proc/{pid}/maps").read_text() == before:
-            # The last line is no memory of the space: the kernel's half of the addresses.
+            # The last line is not memory of the space: the kernel's half of the addresses.
             return result, [line for line in before.splitlines() if not line.endswith("[vsyscall]")]
 
 
@@ -224,7 +224,7 @@ def test_users_see_their_own_space(job, started, somebody):
 def test_others_space_is_refused_and_the_fix_reported(job, started, observed, somebody):
     run = started(observed)
     result = job.run([*MAP, str(run.pid)], preexec_fn=somebody).expect(1, out="")
-    assert f"process {run.pid}, of user root, may not be looked at: run this as that user" in result.err, str(result)
+    assert f"process {run.pid}, of user root, cannot be read: run this as that user" in result.err, str(result)
 
 
 def test_forbidden_registry_leaves_slots(job, started, guests, observed):
@@ -244,7 +244,7 @@ def test_forbidden_to_root_too_offers_no_setting(job, started, guests, observed,
     scope.write_text("3\n")
     run = started(observed)
     space = look(job, run.pid, env=interposed(guests, FAKE_NO_PTRACE=1, FAKE_ROOT=str(tmp_path)))
-    assert "ptrace_scope is 3, which forbids it to root too" in space["problem"] and "run this" not in space["problem"]
+    assert "ptrace_scope is 3, which forbids it even to root" in space["problem"] and "run this" not in space["problem"]
 
 
 def test_kernel_without_smaps_leaves_sizes(job, started, tool, observed, tmp_path):

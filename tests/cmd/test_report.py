@@ -147,13 +147,13 @@ def test_report_without_matplotlib_has_open_tables(report, tmp_path):
 
 
 @pytest.mark.parametrize("what, content, reason", [
-    ("text", "no JSON {", "is no JSON"), ("another format", {"format": "else"}, "is not of the format"),
+    ("text", "no JSON {", "is not JSON"), ("another format", {"format": "else"}, "is not of the format"),
     ("a list", [1, 2], "is not of the format"),
     ("no series", result([]), "it has no series"),
     ("no machine", {**result([SERIES]), "machine": None}, "is damaged"),
     ("no claim", {**result([SERIES]), "paper": {"document": "d", "figure": "f"}}, "claim is missing"),
-    ("text for numbers", result([{**SERIES, "samples": [["1"], [1], [1]]}]), "is no number"),
-    ("not a number", result([{**SERIES, "samples": [[float("nan")], [1], [1]]}]), "is no number"),
+    ("text for numbers", result([{**SERIES, "samples": [["1"], [1], [1]]}]), "is not a number"),
+    ("not a number", result([{**SERIES, "samples": [[float("nan")], [1], [1]]}]), "is not a number"),
     ("a huge number", result([{**SERIES, "samples": [[10 ** 400], [1], [1]]}]), "is damaged"),
     ("samples that lack", result([{**SERIES, "samples": [[1]]}]), "lacks samples")],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "")

@@ -27,7 +27,7 @@ NO_MESSAGE_SOURCES = [ROOT / "cmd/map/svg.c",  # texts of a picture
 STATEMENT_END = re.compile(r"[;{}]")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|z|j|t)?[diouxXeEfgGcspm%]|%#?$")
-# Statements whose text is no message: help, normal output, checks at compile time, machine code, words that are
+# Statements whose text is not a message: help, normal output, checks at compile time, machine code, words that are
 # searched for in other programs' output, and names of launchers' options.
 NO_MESSAGE = re.compile(
     r"\b(?:static_assert|__asm__|asm)\b|\busage\b|\b\w+_help\[\]|\bjson_\w+\s*\(|doctor_say\s*\(\s*DOCTOR_GOOD|"

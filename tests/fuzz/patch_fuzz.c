@@ -16,8 +16,8 @@ static void require(int holds)
         abort();
 }
 
-/* Decodes at code[at]: the length, or 0 at what is no instruction, or one of those that length.c
- * leaves out. */
+/* Decodes at code[at]: the length, or 0 at what is not an instruction, or one of those that
+ * length.c leaves out. */
 static unsigned decode(const ZydisDecoder *decoder, const unsigned char *code, size_t size,
                        size_t at, size_t *target)
 {

@@ -2,7 +2,7 @@
  * table and as JSON.
  *
  * Beyond not crashing: what is printed has no control characters, the indices that other code uses
- * are in bounds, and a process that does not map the registry is no task's. */
+ * are in bounds, and a process that does not map the registry is not a task's. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -29,7 +29,7 @@ TEST_F(channel, of_a_name_that_is_taken_is_refused)
     Producer first, second;
     EXPECT_EQ(first.result, 0);
     EXPECT_EQ(second.result, -EEXIST);
-    EXPECT_TRUE(says("'channel' is task 0's")) << message();
+    EXPECT_TRUE(says("'channel' already belongs to task 0")) << message();
 }
 
 TEST_F(channel, name_is_free_again_after_the_close)

@@ -1,4 +1,4 @@
-// tests/interpose/children_test.cpp: a task's own children, which are no members and may outlive
+// tests/interpose/children_test.cpp: a task's own children, which are not members and may outlive
 // it.
 #include "fixture.hpp"
 

@@ -60,5 +60,5 @@ def test_jobs_copy_in_user_space_and_ps_says_what_it_may_not(run_there):
         user, root, table = seen.split("@\n")
         assert ("cannot be read (Permission denied)" in problem_of(user)) == (scope > 0), seen
         assert ("cannot be read" in problem_of(root)) == (scope == 3), seen
-        assert ("to root too until the machine boots anew" in problem_of(user)) == (scope == 3), seen
+        assert ("even to root until the next reboot" in problem_of(user)) == (scope == 3), seen
         assert ("set kernel.yama.ptrace_scope to 0" in " ".join(table.split())) == (scope in (1, 2)), seen

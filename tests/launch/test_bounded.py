@@ -147,7 +147,7 @@ def test_too_few_processes_are_reported_once(job, guests):
     with bounded("too few processes", lambda: start_and_end(job, ranks)):
         results, reported = finish(launch(job, range(ranks), [guests("awaits")], cwd="/", preexec_fn=become))
     assert all(result.code != 0 and "ready" not in result.out for result in results), list(map(str, results))
-    assert len(reported) == 1 and "raise what binds: ulimit -u" in reported[0], reported
+    assert len(reported) == 1 and "raise whichever binds: ulimit -u" in reported[0], reported
 
 
 def test_full_space_by_hand_is_reported(job):

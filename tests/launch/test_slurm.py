@@ -171,8 +171,8 @@ def test_termination_reaches_the_ranks(job, guests, srun):
 
 
 def test_scancel_leaves_nothing(job, guests, srun):
-    """The host is no descendant of the step's daemon, which kills the shims alone (proctrack/linuxproc). That nothing
-    of the job is left the fixture checks."""
+    """The host is not a descendant of the step's daemon, which kills only the shims (proctrack/linuxproc). The fixture
+    checks that nothing of the job is left."""
     mpi, command, env = srun
     running = job.start([*command, "-n", "2", *RUN, guests.mpi(mpi, "mpi_end"), "sleep"], env=env, timeout=60)
     running.wait_for("ready", 2)

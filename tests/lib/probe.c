@@ -50,7 +50,7 @@ void probe_reach(int *longest, int *mean)
     int sum = 0;
     *longest = 0;
     for (unsigned i = 0; i < SPACE_EXPORTS; i++) {
-        int reach = atomic_load(&space->export_reach[i]);
+        int reach = atomic_load(&space->export_probes[i]);
         *longest = reach > *longest ? reach : *longest;
         sum += reach;
     }

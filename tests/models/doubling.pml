@@ -1,5 +1,5 @@
 /* tests/models/doubling.pml: allreduce by recursive doubling (include/onespace/sync/engine.hpp), with the
- * pairs of a team that is no power of two. Values are sets of ranks as bits. Checked: every rank gets
+ * pairs of a team that is not a power of two. Values are sets of ranks as bits. Checked: every rank gets
  * all of them, combined in the order of ranks, in two operations one after another on two slots each. */
 #include "common.pml"
 #define POWER      (N >= 4 -> 4 : 2) /* N is 3 to 7, or 2 */

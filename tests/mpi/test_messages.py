@@ -38,7 +38,7 @@ def test_large_messages_are_copied_in_user_space(check_guest, mpi):
     ("mpi_exchange", "openmpi", {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}),
     ("mpi_onesided", "mpich", {"UCX_TLS": "self,posix"})])
 def test_messages_past_the_drop_in_are_one_line_without_a_warning(check_guest, mpi_named, guest, name, env):
-    """Windows, which are one space's memory, are no reason for a warning either."""
+    """Windows, which are one space's memory, are not a reason for a warning either."""
     result = check_guest(mpi_named(name), 2, guest, prefix=[*RUN, "--stats"], **env)
     assert WARNING not in result.err and "onespace: task " not in result.err, str(result)
     assert "onespace: all 2 tasks together: copies in user space: 0," in result.err, str(result)

@@ -128,7 +128,7 @@ static int refused(const char *what, long result)
     return 1;
 }
 
-/* A forked child of a task is no member; the task stays one. */
+/* A forked child of a task is not a member; the task stays one. */
 SCENE(fork)
 {
     char *words[] = {"true", NULL};

@@ -23,7 +23,7 @@ TEST_F(call_error, function_of_another_member)
     Callee callee;
     intptr_t value = 17;
     EXPECT_EQ(onespace_call(callee.id(), of_the_root, nullptr, &value), -EINVAL);
-    EXPECT_TRUE(says("it is not in its memory")) << message();
+    EXPECT_TRUE(says("it is not in that member's memory")) << message();
     EXPECT_EQ(value, 17);
 }
 
@@ -60,6 +60,37 @@ TEST_F(call_error, member_that_does_not_serve)
     EXPECT_EQ(onespace_call(task.id(), function, nullptr, nullptr), -ENOTSUP);
     EXPECT_TRUE(says("does not serve calls")) << message();
     EXPECT_EQ(task.finish().output, "state 7\n");
+}
+
+static int count_threads(const std::string &name)
+{
+    int count = 0;
+    for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
+        std::ifstream file(thread.path() / "comm");
+        std::string comm;
+        std::getline(file, comm);
+        count += comm == name;
+    }
+    return count;
+}
+
+TEST_F(call_error, no_donor_at_first)
+{
+    constexpr size_t Impossible = size_t{1} << 46; // bytes of stack
+    pthread_attr_t before, huge;
+    ASSERT_EQ(pthread_getattr_default_np(&before), 0);
+    ASSERT_EQ(pthread_attr_init(&huge), 0);
+    ASSERT_EQ(pthread_attr_setstacksize(&huge, Impossible), 0);
+    ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(onespace_call_serve(), -EAGAIN);
+        EXPECT_TRUE(says("no donor thread for calls can be created")) << message();
+        EXPECT_EQ(count_threads("onespace-donors"), 0);
+    }
+    ASSERT_EQ(pthread_setattr_default_np(&before), 0);
+    EXPECT_EQ(onespace_call_serve(), 0);
+    EXPECT_EQ(count_threads("onespace-donors"), 1);
+    EXPECT_EQ(count_threads("onespace-donor"), 1);
 }
 
 TEST_F(call_error, thread_mode)

@@ -94,9 +94,11 @@ TEST_F(block, freed_in_a_forked_child_stays_in_the_parents)
 TEST_F(block, reallocated_by_another_task_is_a_clear_error)
 {
     std::string address = owner->make("block");
-    std::string message = "onespace: task " + std::to_string(other->id()) +
-                          " calls realloc() on memory of task " + std::to_string(owner->id()) +
-                          ", whose malloc alone knows its size: allocate, copy, free\n";
+    std::string message =
+        "onespace: task " + std::to_string(other->id()) + " calls realloc() on memory of task " +
+        std::to_string(owner->id()) +
+        ": only that task's malloc knows the size, so allocate a block, copy, and free the "
+        "old one\n";
     other->order("block-resize", address);
     EXPECT_EQ(finish(other), (Outcome{message, SIGABRT}));
     EXPECT_EQ(owner->use("block-intact", address), "intact");

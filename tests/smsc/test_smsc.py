@@ -108,7 +108,7 @@ def test_rank_outside_leaves_it_out_on_all(told, guests, openmpi):
     program = guests.mpi(openmpi, "mpi_exchange")
     result = told(3, *split([program], [*RUN, program]))
     expect(result, 3, "cma")
-    assert "smsc onespace is not used: a rank of this node is no task" in result.err, str(result)
+    assert "smsc onespace is not used: a rank of this node is not a task" in result.err, str(result)
 
 
 def test_rank_that_leaves_leaves_it_out_on_all(told, guests, openmpi):

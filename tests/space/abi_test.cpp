@@ -1,4 +1,4 @@
-// tests/space/abi_test.cpp: a program of another version reports the mismatch and is no member.
+// tests/space/abi_test.cpp: a program of another version reports the mismatch and is not a member.
 #include "change.h"
 #include "member.hpp"
 

@@ -85,7 +85,7 @@ TEST_F(xpmem_attaching, needs_a_permit_of_ones_own)
     EXPECT_EQ(attach(0, 0, Page), fails(EINVAL));
     EXPECT_EQ(attach(-1, 0, Page), fails(EINVAL));
     EXPECT_EQ(attach(12345, 0, Page), fails(ENOENT));
-    EXPECT_EQ(attach(owner.segid, 0, Page), fails(ENOENT)); // a segment is no permit
+    EXPECT_EQ(attach(owner.segid, 0, Page), fails(ENOENT)); // a segment is not a permit
     EXPECT_EQ(holder.tell("release", apid), gives(0));
     EXPECT_EQ(attach(apid, 0, Page), fails(ENOENT));
 }

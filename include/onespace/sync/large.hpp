@@ -321,7 +321,7 @@ void engine<Member>::large_scan(const void *in, void *out, std::size_t bytes, st
 }
 
 // Each rank reduces its own result, of the first `operands` ranks, in steps: its `out` may be its
-// `in`, of which the others have read a step when all have passed the barrier behind it.
+// `in`, of which the others have read a step when all have passed the barrier after it.
 template <member Member>
 template <class Blocks>
 void engine<Member>::guarded_scan(exposed &all, std::size_t element, Blocks &blocks, int operands)

@@ -108,9 +108,10 @@ inline team from_space(const std::string &name = "team")
     int self = onespace_init();
     int number = self < 0 ? self : onespace_number();
     if (number < 0)
-        throw std::system_error(-number, std::generic_category(),
-                                "onespace::sync::from_space: the caller is no numbered task of a "
-                                "space; start it with `onespace run -n N`");
+        throw std::system_error(
+            -number, std::generic_category(),
+            "onespace::sync::from_space: the caller is not a numbered task of a "
+            "space; start it with `onespace run -n N`");
     int ntasks = onespace_ntasks();
     auto base = std::make_unique<detail::space_backing>(name);
     auto *keep = base.get();

@@ -104,7 +104,7 @@ class Worker:
         return self.process is not None and _is_readable(self.process)
 
     def kill(self) -> None:
-        """Send SIGKILL, also to a worker that has executed another program and is no task any more."""
+        """Send SIGKILL, also to a worker that has executed another program and is not a task any more."""
         try:
             if self.process is not None:
                 signal.pidfd_send_signal(self.process, signal.SIGKILL)

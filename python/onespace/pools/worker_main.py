@@ -25,7 +25,7 @@ class WorkerState:
 
 
 def worker_number() -> int | None:
-    """The number of this worker in its pool, from 0; None if this program is no worker."""
+    """The number of this worker in its pool, from 0; None if this program is not a worker."""
     return WorkerState.number
 
 

@@ -160,7 +160,7 @@ long interpose_brk(struct space_slot *self, long nr, const long a[6])
     return (long)wanted;
 }
 
-/* Maps `size` bytes behind the mapped ones without populating them, even under mlockall: 0 or
+/* Maps `size` bytes after the mapped ones without populating them, even under mlockall: 0 or
  * -errno. */
 static long reserve(struct space_interpose *interpose, size_t size)
 {

@@ -36,7 +36,7 @@ static void count_lost(struct space_slot *self, unsigned lost)
  * ignores them, because another member may have mapped there already. */
 static void suspend_entries(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
-    count_lost(self, intervals_cut(self, INTERVALS_OUT_OF_RANGE, start, end, INTERVAL_DOUBT));
+    count_lost(self, intervals_cut(self, INTERVALS_OUT_OF_RANGE, start, end, INTERVAL_TENTATIVE));
 }
 
 static int always(uintptr_t start)
@@ -95,7 +95,7 @@ static long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t
     uint64_t signals = member_lock(self);
     suspend_entries(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
-    intervals_resolve_doubts(self, INTERVALS_OUT_OF_RANGE, result == 0 ? always : never);
+    intervals_settle(self, INTERVALS_OUT_OF_RANGE, result == 0 ? always : never);
     member_unlock(self, signals);
     return result;
 }
@@ -113,9 +113,9 @@ static long out_of_range_mremap(struct space_slot *self, const long a[6], int ke
         suspend_entries(self, wanted, wanted + size);
     long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     if (raw_failed(result)) {
-        intervals_resolve_doubts(self, INTERVALS_OUT_OF_RANGE, is_unmapped);
+        intervals_settle(self, INTERVALS_OUT_OF_RANGE, is_unmapped);
     } else {
-        intervals_resolve_doubts(self, INTERVALS_OUT_OF_RANGE, always);
+        intervals_settle(self, INTERVALS_OUT_OF_RANGE, always);
         add_entry(self, (uintptr_t)result, size);
     }
     member_unlock(self, signals);

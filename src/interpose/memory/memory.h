@@ -12,7 +12,7 @@
 /* ---- area.c: addresses for mappings in the task's own range ----
  *
  * The range has two areas, one for files and one for the rest, and a bitmap with a bit for each of
- * their pages: set while the page is used. An area is searched from its cursor, which is behind the
+ * their pages: set while the page is used. An area is searched from its cursor, which is after the
  * last claim, to its end and then from its start: at most once around, a word of the bitmap at a
  * time.
  *

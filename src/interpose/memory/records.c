@@ -58,19 +58,30 @@ long interpose_madvise(struct space_slot *self, long nr, const long a[6])
     return a[2] == MADV_DONTFORK ? mark(self, a, start, end) : unmark(self, start, end);
 }
 
+/* The old addresses stay mapped with MREMAP_DONTUNMAP and with an old size of 0. */
+static void move_marks(struct space_slot *self, const long a[6], uintptr_t to)
+{
+    uintptr_t start = (uintptr_t)a[0], end = start + page_ceiling(a[1] ? (size_t)a[1] : 1);
+    uintptr_t to_end = to + page_ceiling((size_t)a[2]);
+    int was_marked = intervals_overlap(self, INTERVALS_DONTFORK, start, end);
+    if (a[1] && !(a[3] & MREMAP_DONTUNMAP))
+        (void)intervals_cut(self, INTERVALS_DONTFORK, start, end, 0);
+    (void)intervals_cut(self, INTERVALS_DONTFORK, to, to_end, 0);
+    if (was_marked)
+        (void)intervals_add(self, INTERVALS_DONTFORK, to, to_end);
+}
+
 /* A new mapping has no mark; mremap moves the mark. */
 void dontfork_update(struct space_slot *self, long nr, const long a[6], long result)
 {
     uintptr_t start = (uintptr_t)a[0], end = start + page_ceiling((size_t)a[1]);
-    uint64_t signals;
     if (nr != __NR_munmap && nr != __NR_mremap && !(nr == __NR_mmap && (a[3] & MAP_FIXED)))
         return;
-    signals = member_lock(self);
-    int was_marked = nr == __NR_mremap && intervals_overlap(self, INTERVALS_DONTFORK, start, end);
-    (void)intervals_cut(self, INTERVALS_DONTFORK, start, end, 0);
-    if (was_marked)
-        (void)intervals_add(self, INTERVALS_DONTFORK, (uintptr_t)result,
-                            (uintptr_t)result + page_ceiling((size_t)a[2]));
+    uint64_t signals = member_lock(self);
+    if (nr == __NR_mremap)
+        move_marks(self, a, (uintptr_t)result);
+    else
+        (void)intervals_cut(self, INTERVALS_DONTFORK, start, end, 0);
     member_unlock(self, signals);
 }
 

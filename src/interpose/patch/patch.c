@@ -156,7 +156,7 @@ void interpose_patch_loaded(struct space_slot *self, uintptr_t code, size_t size
         interpose_patch_mapping(self, code, size, fd, offset, CODE_PROGRAM);
 }
 
-/* 0, or nonzero behind the end of the file, where nothing can be read. */
+/* 0, or nonzero past the end of the file, where nothing can be read. */
 static int read_image(struct space_slot *self, void *to, uintptr_t from, size_t size)
 {
     return interpose_can_recover(self) ? arch_guarded_copy(to, (const void *)from, size) != 0

@@ -32,7 +32,7 @@ struct communicator {
     void *memory;                /* of all ranks' engines, in rank 0's memory (group/group.h) */
     struct pack_bufs *pack_bufs; /* NULL until a call needs them */
     _Atomic uint64_t *counter;   /* of the task's operations on all communicators */
-    int calls_until_decision;    /* calls that are no reductions; 0: the decision is taken */
+    int calls_until_decision;    /* calls that are not reductions; 0: the decision is taken */
 };
 
 /* By handle, and the entry that was found last. Any thread writes and reads that (relaxed): entries
@@ -120,7 +120,7 @@ struct coll_call {
     const struct engine_part *own_part;
 };
 
-/* A root that the program passes. A negative one is no rank, and no COLL_ALL_RANKS. */
+/* A root that the program passes. A negative one is not a rank, and no COLL_ALL_RANKS. */
 static inline int coll_root(int root)
 {
     return root < 0 ? INT_MAX : root;

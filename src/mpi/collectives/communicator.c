@@ -258,8 +258,8 @@ static int register_communicator(struct communicator *communicator)
 }
 
 /* Whether all ranks are known to have the layer. The user says so by --collectives on; with auto
- * the whole job must be in this space, and the ranks in MPI_COMM_WORLD. Ranks are not asked:
- * processes would not answer. */
+ * the whole job must be in this space, and the ranks in MPI_COMM_WORLD. Ranks are not polled:
+ * processes, which have no layer, would never reply. */
 static int all_ranks_have_layer(MPI_Comm comm)
 {
     static _Atomic int is_whole = -1; /* all threads find the same */

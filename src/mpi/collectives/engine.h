@@ -113,7 +113,7 @@ int engine_fail(struct engine *engine);
 /* `in` may be `out`. */
 int engine_reduce(struct engine *engine, const void *in, void *out, size_t bytes,
                   const struct engine_operation *operation, int root);
-/* The bytes from `begin` to `end` of the result. `out` is no part of `in`. */
+/* The bytes from `begin` to `end` of the result. `out` is not part of `in`. */
 int engine_reduce_scatter(struct engine *engine, const void *in, size_t bytes, void *out,
                           size_t begin, size_t end, const struct engine_operation *operation);
 /* `in` may be `out`. */

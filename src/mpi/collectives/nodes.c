@@ -23,7 +23,7 @@ enum nodes_decision {
     NODES_ERROR,    /* not at all: the arguments of `rank` are wrong */
     NODES_MISMATCH, /* not at all: `rank` and `peer` pass different sizes */
     NODES_LIBRARY,  /* by the MPI library */
-    NODES_LAYER,    /* by the layer, with the data behind the head in the leaders' messages */
+    NODES_LAYER,    /* by the layer, with the data after the head in the leaders' messages */
     NODES_INLINE,   /* by the layer, with the data in the records */
     NODES_REDUCE,   /* a leader's to its node: reduce the data now */
 };
@@ -42,7 +42,7 @@ enum {
 };
 
 struct nodes {
-    MPI_Comm node_comm, leader_comm; /* leader_comm: MPI_COMM_NULL if this rank is no leader */
+    MPI_Comm node_comm, leader_comm; /* leader_comm: MPI_COMM_NULL if this rank is not a leader */
     struct engine *engine;           /* of node_comm; NULL: this rank is alone */
     int rank, ranks;
     int node, count; /* this rank's node; of how many */
@@ -478,7 +478,7 @@ static int deliver_sum(struct nodes_call *state, const struct leader_message *me
     return result;
 }
 
-/* The part of a rank that is no leader. Returns its first error. */
+/* The part of a rank that is not a leader. Returns its first error. */
 static int follow_leader(struct nodes_call *state)
 {
     int reduced = MPI_SUCCESS, result = broadcast_record(state);

@@ -331,7 +331,7 @@ struct agreement_word {
 };
 
 enum {
-    BCAST_MAX_BYTES = 256 /* stored behind the words */
+    BCAST_MAX_BYTES = 256 /* stored after the words */
 };
 
 int agreement_comm_init(struct agreement_comm *ranks, const struct group *group, int rank,

@@ -45,7 +45,7 @@ int handle_create_empty(MPI_Info info, MPI_Comm self, MPI_Win *handle)
 #endif
 }
 
-/* Finds the window's group and a communicator of this rank. Local. */
+/* Finds the window's group and a communicator of this rank. Not collective. */
 static int find_own_group(struct window *window, const struct window_request *request)
 {
     int result = pmpi()->Comm_group(request->comm, &window->mpi_group);

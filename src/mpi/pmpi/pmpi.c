@@ -92,7 +92,7 @@ static void find_functions(void)
         library = find_loaded();
     if (!library) {
         fprintf(stderr,
-                "onespace: %s is loaded, but no MPI library that it was built for: "
+                "onespace: %s is loaded, but not the MPI library that it was built for: "
                 "do not preload it into this program, or run with --mpi-layer off\n",
                 layer);
         abort();

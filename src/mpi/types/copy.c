@@ -12,7 +12,7 @@ enum { FRAMES_ON_STACK = 8 }; /* nested loops; more need memory */
 
 struct frame {
     const struct loop *loop;
-    const struct loop *first, *next, *last; /* children; `last` is behind them */
+    const struct loop *first, *next, *last; /* children; `last` is after them */
     size_t left;                            /* repetitions, with this one */
     char *base;                             /* of this repetition */
 };

@@ -206,17 +206,3 @@ int type_layout_copy(const struct buf_desc *to, const struct type_layout *sink,
         return MPI_ERR_TRUNCATE;
     return items_copy(&target, &origin);
 }
-
-int buf_copy(const struct buf_desc *to, const struct buf_desc *from)
-{
-    const struct predefined_type *target = predefined_type_known(to->type),
-                                 *origin = predefined_type_known(from->type);
-    if (predefined_type_is_dense(target) && predefined_type_is_dense(origin))
-        return buf_copy_dense(to, target, from, origin);
-    const struct type_layout *sink, *source;
-    int error = type_layout_find(to->type, &sink);
-    source = sink;
-    if (error == MPI_SUCCESS && from->type != to->type)
-        error = type_layout_find(from->type, &source);
-    return error == MPI_SUCCESS ? type_layout_copy(to, sink, from, source) : error;
-}

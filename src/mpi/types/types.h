@@ -57,8 +57,6 @@ static inline int buf_copy_dense(const struct buf_desc *to, const struct predefi
     onespace_copy(to->address, from->address, size);
     return MPI_SUCCESS;
 }
-/* Copies between any two types with the same signature. MPI_SUCCESS or an error class. */
-int buf_copy(const struct buf_desc *to, const struct buf_desc *from);
 
 /* ---- Layouts of all types ---- */
 
@@ -125,7 +123,7 @@ int type_layout_find(MPI_Datatype type, const struct type_layout **layout);
  * no data. MPI_SUCCESS, or MPI_ERR_COUNT: more bytes than an address space has. */
 int type_layout_bounds(const struct type_layout *layout, MPI_Count count, int64_t *lower,
                        int64_t *upper);
-/* buf_copy() with layouts that the caller has looked up. */
+/* Copies between two types with the same signature. MPI_SUCCESS or an error class. */
 int type_layout_copy(const struct buf_desc *to, const struct type_layout *sink,
                      const struct buf_desc *from, const struct type_layout *source);
 /* MPI_SUCCESS if the library takes the type for communication; MPI_ERR_TYPE: the program has not

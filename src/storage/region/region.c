@@ -32,7 +32,7 @@ static int register_region(struct storage_region *region, struct storage_error *
         return 0;
     storage_region_unmap(region);
     return storage_fail(error, result,
-                        "more mappings of files than this process can guard: free some windows");
+                        "too many mappings of files to track in this process: free some windows");
 }
 
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,

@@ -221,7 +221,8 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     int is_clone = result == 0 && clone_newest(versions, commit);
     if (result == 0 && !slot->is_sized)
         result = reserve(versions, commit->fd, is_clone);
-    slot->is_sized = 1;
+    if (result == 0)
+        slot->is_sized = 1;
     return result;
 }
 
@@ -448,12 +449,13 @@ static int mark_slot(struct versions *versions, const struct commit *commit,
     if (result == 0)
         return 0;
     versions->failed = result;
-    return storage_fail(error, result,
-                        "%s.versions/rank-%u.slot-%u: version %" PRIu64
-                        " was made, but not marked: %s: its status is unknown: open the window "
-                        "again to check",
-                        versions->path, versions->group.rank, commit->number,
-                        commit->record.version, strerror(-result));
+    return storage_fail(
+        error, result,
+        "%s.versions/rank-%u.slot-%u: version %" PRIu64
+        " was written, but not marked as complete: %s: its status is unknown: open the window "
+        "again to check",
+        versions->path, versions->group.rank, commit->number, commit->record.version,
+        strerror(-result));
 }
 
 static int finish_commit(struct versions *versions, const struct commit *commit,

@@ -210,8 +210,8 @@ static void report_abandoned(const struct versions *versions, const struct versi
             continue;
         storage_fail(error, 0,
                      "%s.versions has a version %" PRIu64
-                     " that other ranks do not have any more (a disk that comes from a backup?): "
-                     "version %" PRIu64 " is taken, and that one is given up",
+                     " that other ranks do not have any more (restored from a backup?): version "
+                     "%" PRIu64 " is used, and that one is discarded",
                      versions->path, record->version, choice->version);
         return;
     }

@@ -261,7 +261,7 @@ static void handler(int signal)
     _exit(99);
 }
 
-/* A copy that faults is no business of the program's handlers, masks and stacks. */
+/* A copy that faults is not the business of the program's handlers, masks and stacks. */
 static void check_signals(int writing)
 {
     struct iovec mine = {local, 100}, nowhere = {(void *)0x123000, 100},

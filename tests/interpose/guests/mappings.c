@@ -233,7 +233,7 @@ SCENE(holes)
 SCENE(unseen)
 {
     enum { COUNT = 300 };
-    volatile long number = SYS_mmap; /* a number that is no constant of the instruction */
+    volatile long number = SYS_mmap; /* a number that is not a constant of the instruction */
     const size_t far = (size_t)256 * MIB;
     char *start = map(PAGE, PROT_READ, 0), *hidden = start + far;
     munmap(start, PAGE);
@@ -370,8 +370,8 @@ SCENE(mdwe_unseen)
 }
 
 /* marks [ADDRESS]: a page of its own or of another task, which it says; then by the letters of its
- * input: marks it for no forked child, unmarks it, replaces it, or forks and says whether the child
- * has it. */
+ * input: marks it for no forked child, unmarks it, replaces it, moves another page over it, or
+ * forks and says whether the child has it. */
 SCENE(marks)
 {
     void *page = NULL;
@@ -386,6 +386,9 @@ SCENE(marks)
         else if (letter == 'r')
             status = mmap(page, PAGE, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != page;
+        else if (letter == 'o')
+            status = mremap(map(PAGE, PROT_READ | PROT_WRITE, 0), PAGE, PAGE,
+                            MREMAP_MAYMOVE | MREMAP_FIXED, page) != page;
         else if (letter != 'f')
             continue;
         pid_t child = letter == 'f' ? fork() : -1;

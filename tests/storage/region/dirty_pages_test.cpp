@@ -51,7 +51,7 @@ TEST_F(changes, are_the_pages_stored_into)
     EXPECT_EQ(look(), "28672+4096 ");
     volatile char seen = mapped.base[30 * Page];
     (void)seen;
-    EXPECT_EQ(look(), "") << "a load is no change";
+    EXPECT_EQ(look(), "") << "a load is not a change";
 }
 
 TEST_F(changes, survive_a_flush)

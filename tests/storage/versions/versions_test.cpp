@@ -706,7 +706,8 @@ TEST_F(versions, mark_without_room_ends_the_versions_until_the_window_is_opened_
         Outcome full = run();
         EXPECT_EQ(full.error, -ENOSPC);
         EXPECT_EQ(full.committed, 0u);
-        EXPECT_NE(full.text.find("was made, but not marked"), std::string::npos) << full.text;
+        EXPECT_NE(full.text.find("was written, but not marked as complete"), std::string::npos)
+            << full.text;
         job.retries = true;
         Outcome again = run();
         uint64_t found = ranks == 1 ? 1 : 2;

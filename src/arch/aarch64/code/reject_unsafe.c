@@ -112,7 +112,7 @@ static unsigned follow(const unsigned char *code, size_t size, size_t at, struct
     }
 }
 
-/* 16 or 17, or 0 when neither is known to be free behind the instruction at `at`. */
+/* 16 or 17, or 0 when neither is known to be free after the instruction at `at`. */
 static unsigned char find_scratch(const unsigned char *code, size_t size, size_t at)
 {
     struct paths paths = {.starts = {at + 4}, .count = 1};

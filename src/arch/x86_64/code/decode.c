@@ -9,9 +9,9 @@
 /* The bytes that follow an opcode, sixteen opcodes a line:
  *   .  nothing                            M  ModRM
  *   b  an immediate of one byte           B  ModRM and that
- *   z  of four bytes (two behind 66)      Z  ModRM and that
+ *   z  of four bytes (two after 66)       Z  ModRM and that
  *   w  of two bytes                       e  of three (enter)
- *   v  of four, or eight behind REX.W     o  an address of eight bytes, or four behind 67
+ *   v  of four, or eight after REX.W      o  an address of eight bytes, or four after 67
  *   j  a branch's distance of one byte    J  of four
  *   g  ModRM, and b for test of group 3   G  ModRM, and z for test of group 3
  *   p  a prefix, or an escape that is dealt with before
@@ -58,7 +58,7 @@ struct decoder {
     unsigned char opcode, narrow, short_address, wide; /* 66, 67, REX.W */
 };
 
-/* The next byte, or 0 behind the end: arch_decode compares the sum of the lengths with the end. */
+/* The next byte, or 0 past the end: arch_decode compares the sum of the lengths with the end. */
 static unsigned char next(struct decoder *d)
 {
     unsigned char byte = d->at < d->end ? d->code[d->at] : 0;

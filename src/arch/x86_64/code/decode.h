@@ -47,7 +47,7 @@ static inline uint64_t scan_load_part(const unsigned char *at, size_t size)
     return word;
 }
 
-/* The top bit of each byte of `word` that equals `value`. Bytes behind a match may be marked, too.
+/* The top bit of each byte of `word` that equals `value`. Bytes after a match may be marked, too.
  */
 static inline uint64_t scan_equal(uint64_t word, unsigned char value)
 {

@@ -62,7 +62,7 @@ static void open_window(struct window *window, const unsigned char *code, size_t
         mark(window, window->begin + i);
 }
 
-/* Decodes the start at `at` and marks the next one: 0, or -1 when it is no instruction. */
+/* Decodes the start at `at` and marks the next one: 0, or -1 when it is not an instruction. */
 static int step(struct window *window, size_t at, struct arch_instruction *instruction)
 {
     if (arch_decode(window->code + at, window->size - at, instruction) != 0)

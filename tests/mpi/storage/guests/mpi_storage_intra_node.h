@@ -104,7 +104,7 @@ CASE(accumulates_mix_with_puts)
     OK(MPI_Win_free(&window));
 }
 
-/* A fence that begins is no barrier of MPI's. */
+/* A fence that begins is not a barrier of MPI's. */
 CASE(fences_order_within_and_across_nodes)
 {
     enum { ROUNDS = 15 };

@@ -29,7 +29,7 @@ static int is_table;
 static int mask;         /* of the values that the type can have */
 static const char *only; /* this type */
 
-/* Numbers that all types can have, and whose results are no NaN: only the lowest byte is set. */
+/* Numbers that all types can have, and whose results are not NaN: only the lowest byte is set. */
 static void set(char *area, int count, MPI_Aint extent, int value)
 {
     memset(area, 0, BYTES);
