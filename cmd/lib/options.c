@@ -191,10 +191,11 @@ int options_next(int argc, char **argv, const char *letters, const struct option
     int is_separate = optarg && optarg == argv[optind - 1];
     const char *given = argv[optind - 1 - is_separate];
     size_t length = strcspn(given, "=");
-    if (length == strlen(options[index].name) + 2) /* "--" */
+    const char *name = options[index].name;
+    if (!name || length == strlen(name) + 2) /* "--" */
         return option;
     fprintf(stderr, "%s: no option is called %.*s; there is --%s\n", argv[0], (int)length, given,
-            options[index].name);
+            name);
     return '?';
 }
 

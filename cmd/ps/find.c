@@ -285,13 +285,12 @@ static int find_members(struct ps_member **members)
     struct member_list list = {.members = NULL};
     open_spaces();
     long result = proc_each_number("/proc", add_if_member, &list);
-    *members = list.members;
-    if (result < 0)
-        return (int)result;
-    if (list.error) {
+    if (result < 0 || list.error) {
         free(list.members);
-        return list.error;
+        *members = NULL;
+        return list.error ? list.error : (int)result;
     }
+    *members = list.members;
     set_owners(list.members, (unsigned)list.count);
     if (list.count)
         qsort(list.members, list.count, sizeof(*list.members), compare_members);
