@@ -5,8 +5,8 @@
  * descriptors, signal handlers, PID and exit status. Every address of one task is valid in all
  * others, so a pointer is enough to share data.
  *
- * A member is the root or a task, until it ends or executes another program. Every
- * member has an id, which is not used again before a million other tasks have had the same slot.
+ * A member is the root or a task, until it ends or executes another program. Every member has an
+ * id, which is not used again before a million other tasks have had the same slot.
  *
  * Conventions. Functions return 0 or a value >= 0 on success and -errno on failure;
  * out-parameters are untouched on failure. All functions are thread-safe and may be called by any

@@ -271,13 +271,14 @@ static int join(struct insitu_channel *channel, const struct onespace_insitu_opt
     struct insitu_rank *rank = &channel->rank[options->rank];
     uint64_t state = atomic_load(&channel->state);
     uint32_t owner = atomic_load(&rank->owner);
-    if (channel->ranks == 1 && options->ranks == 1)
-        return !owner /* it has just left */
-                   ? -EAGAIN
-                   : insitu_fail(-EEXIST,
-                                 "channel '%s' already belongs to task %u: choose another name, or "
-                                 "close that channel first",
-                                 channel->name, owner - 1);
+    if (channel->ranks == 1 && options->ranks == 1) {
+        if (!owner) /* the rank has left, and before that the channel was closed or broken */
+            return -EAGAIN;
+        return insitu_fail(-EEXIST,
+                           "channel '%s' already belongs to task %u: choose another name, or close "
+                           "that channel first",
+                           channel->name, owner - 1);
+    }
     int result = check_same_options(channel, options);
     if (result < 0)
         return result;

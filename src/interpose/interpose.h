@@ -8,9 +8,9 @@
  * it never allocates and takes no lock that another task could hold.
  *
  * In a forked child (no mark) the memory calls still work, on the child's own copy of the slot. A
- * vforked child (mark, but another pid) is in its parent's memory: what it maps stays when it ends,
- * and is recorded for its parent. What belongs to a process is not: execve, signal actions, the
- * program break under a seccomp filter. */
+ * vforked child (mark, but another pid) is in its parent's memory: its mappings stay when it ends,
+ * and are recorded for its parent. Its execve, signal actions and seccomp filters concern its own
+ * process and are not. */
 #ifndef ONESPACE_INTERPOSE_INTERPOSE_H
 #define ONESPACE_INTERPOSE_INTERPOSE_H
 

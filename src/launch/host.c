@@ -204,7 +204,7 @@ static void serve_client(struct client *client)
     if (got == (ssize_t)sizeof(signal)) {
         client->forwarded |= UINT64_C(1) << (((unsigned)signal.number - 1) % 64);
         forward_signal(client, &signal);
-    } else if (got >= 0 || (errno != EAGAIN && errno != EINTR)) { /* a part is not a shim's */
+    } else if (got >= 0 || (errno != EAGAIN && errno != EINTR)) { /* a shim sends whole records */
         close(client->socket);
         client->socket = -1;
         (void)peer_signal_group(client->pid, client->start_ticks, SIGKILL);

@@ -158,23 +158,30 @@ static void stop_donors(struct call_member *member)
     }
 }
 
+/* Waits until the factory has made a donor: 0 or an error number. */
+static int await_first_donor(struct call_member *member)
+{
+    uint64_t deadline = futex_deadline(FIRST_DONOR_TIMEOUT_MS);
+    int error = 0;
+    while (error == 0) {
+        uint32_t ready = atomic_load_explicit(&member->ready, memory_order_acquire);
+        if (find_donor(member, DONOR_IDLE))
+            return 0;
+        error = (int)atomic_load(&member->failed);
+        if (error == 0 && futex_wait(&member->ready, ready, deadline) == -ETIMEDOUT)
+            error = EAGAIN;
+    }
+    stop_donors(member); /* the caller may try again */
+    return error;
+}
+
 static int start_serving(struct call_member *member, uint32_t owner)
 {
     reset_member(member);
     unwind_install_handler();
     int error = start_thread(&factory, factory_main, member, FACTORY_STACK_BYTES);
-    int has_factory = error == 0;
-    uint64_t deadline = futex_deadline(FIRST_DONOR_TIMEOUT_MS);
-    while (error == 0) {
-        uint32_t ready = atomic_load_explicit(&member->ready, memory_order_acquire);
-        if (find_donor(member, DONOR_IDLE))
-            break;
-        error = (int)atomic_load(&member->failed);
-        if (error == 0 && futex_wait(&member->ready, ready, deadline) == -ETIMEDOUT)
-            error = EAGAIN;
-    }
-    if (error && has_factory) /* the caller may try again */
-        stop_donors(member);
+    if (error == 0)
+        error = await_first_donor(member);
     if (error)
         return call_fail(
             -EAGAIN,

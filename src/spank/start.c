@@ -1,6 +1,5 @@
 /* src/spank/start.c: what srun executes instead of a rank's program. Before Slurm 23.11 a plug-in
- * can change only the program's name: it executes `onespace run OPTIONS PROGRAM
- * ARGUMENT...`.
+ * can change only the program's name: it executes `onespace run OPTIONS PROGRAM ARGUMENT...`.
  *
  * No shell script, since some shells leave variables out that are not names for them, such as
  * bash's functions. */

@@ -54,8 +54,7 @@ def is_reported(result, group):
     reported = [line for line in result.err.split("\n") if line.startswith("onespace run:")]
     assert len(reported) == 1, str(result)
     match = re.search(r"killed all tasks of the space.*: (\S+) has a limit of (\d+) MiB, and oom_kill of (\S+) went "
-                      r"from 0 to "
-                      r"(\d+); of its tasks pid (\d+) used most, (\d+) MiB; ask for more memory", reported[0])
+                      r"from 0 to (\d+); of its tasks pid (\d+) used most, (\d+) MiB; ask for more memory", reported[0])
     assert match, str(result)
     assert match[1] == match[3] == str(group) and int(match[2]) == LIMIT // MIB
     assert int(match[4]) == killed(group) > 0

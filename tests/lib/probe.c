@@ -44,15 +44,15 @@ int probe_exports(void)
     return count;
 }
 
-void probe_reach(int *longest, int *mean)
+void probe_search_steps(int *longest, int *mean)
 {
     struct space *space = space_registry();
     int sum = 0;
     *longest = 0;
     for (unsigned i = 0; i < SPACE_EXPORTS; i++) {
-        int reach = atomic_load(&space->export_probes[i]);
-        *longest = reach > *longest ? reach : *longest;
-        sum += reach;
+        int steps = atomic_load(&space->export_probes[i]);
+        *longest = steps > *longest ? steps : *longest;
+        sum += steps;
     }
     *mean = sum / SPACE_EXPORTS;
 }

@@ -19,11 +19,8 @@
 
 #include "storage/region/region.h"
 
-enum {
-    PAGE = 4096,
-    PAGES = 1088,
-    OFFSET = 1000
-}; /* the region is not a multiple of pages anywhere */
+/* The region is not a multiple of pages anywhere. */
+enum { PAGE = 4096, PAGES = 1088, OFFSET = 1000 };
 
 static int is_stored(unsigned page, unsigned round)
 {

@@ -167,7 +167,7 @@ TEST_F(chaos, of_exporters_killed_while_they_export_leaves_no_names)
         expect_killed(second);
     }
     int longest, mean;
-    probe_reach(&longest, &mean);
+    probe_search_steps(&longest, &mean);
     EXPECT_LE(longest, 16);
     expect_clean();
     expect_working();

@@ -97,7 +97,7 @@ TEST_F(delays, memory_goes_that_is_released_while_its_owner_ends)
 TEST_F(delays, a_program_that_is_faster_than_the_reaper_is_a_member)
 {
     delay_root("child.report:200000");
-    Spawned task = spawn_task({program("segment")}, [](Attr &) {});
+    Spawned task = spawn_task({program("segment")});
     onespace_status status = {};
     EXPECT_EQ(onespace_wait(task.id, &status, Patience), task.id);
     EXPECT_EQ(status.status, 0);

@@ -348,12 +348,6 @@ long interpose_mprotect(struct space_slot *self, long nr, const long a[6])
 
 /* ---- mremap ---- */
 
-/* Whether the old addresses stay mapped: only the pages move, or, with size 0, are shared. */
-static int keeps_old_mapping(const long a[6])
-{
-    return a[1] == 0 || (a[3] & MREMAP_DONTUNMAP);
-}
-
 long mremap_into_range(struct space_slot *self, const long a[6])
 {
     size_t size = page_ceiling((size_t)a[2]);
@@ -383,7 +377,7 @@ long mremap_into_range(struct space_slot *self, const long a[6])
 /* In start if possible, else elsewhere in the range; -EEXIST if the range is full. */
 static long mremap_in_range(struct space_slot *self, const long a[6])
 {
-    if (keeps_old_mapping(a))
+    if (mremap_keeps_old(a))
         return mremap_into_range(self, a);
     long result = raw(__NR_mremap, a[0], a[1], a[2], a[3] & ~(long)MREMAP_MAYMOVE);
     return result == -ENOMEM ? mremap_into_range(self, a) : result;
@@ -396,7 +390,7 @@ static void update_bitmap(struct space_slot *self, const long a[6], uintptr_t no
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
     if (in_range(self, now, size))
         area_mark_used(self, now, size);
-    if (keeps_old_mapping(a) || !in_range(self, before, old_size))
+    if (mremap_keeps_old(a) || !in_range(self, before, old_size))
         return;
     if (now != before)
         area_release(self, before, old_size);
@@ -435,7 +429,7 @@ long interpose_mremap(struct space_slot *self, long nr, const long a[6])
     if (is_in_range && (a[3] & (MREMAP_MAYMOVE | MREMAP_FIXED)) == MREMAP_MAYMOVE)
         result = mremap_in_range(self, a);
     if (result == -EEXIST)
-        result = is_plain ? out_of_range_mremap(self, a, keeps_old_mapping(a))
+        result = is_plain ? out_of_range_mremap(self, a, mremap_keeps_old(a))
                           : raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
     if (!raw_failed(result) && is_plain)
         update_bitmap(self, a, (uintptr_t)result);

@@ -4,6 +4,7 @@
 #ifndef ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 #define ONESPACE_INTERPOSE_MEMORY_MEMORY_H
 
+#include <linux/mman.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,6 +75,13 @@ long mmap_in_files(struct space_slot *self, const long arguments[6]);
 /* map.c: mappings outside the range, which are recorded. */
 long out_of_range_shmdt(struct space_slot *self, uintptr_t start);
 void out_of_range_add(struct space_slot *self, uintptr_t start, size_t size);
+
+/* Whether mremap leaves the old addresses mapped: only the pages move, or, with size 0, are shared.
+ */
+static inline int mremap_keeps_old(const long arguments[6])
+{
+    return arguments[1] == 0 || (arguments[3] & MREMAP_DONTUNMAP);
+}
 
 /* map.c: mremap to an address in the range; the kernel would choose one outside. With an old size
  * of 0 it duplicates a shared mapping. -EEXIST: the range is full. */

@@ -58,13 +58,12 @@ long interpose_madvise(struct space_slot *self, long nr, const long a[6])
     return a[2] == MADV_DONTFORK ? mark(self, a, start, end) : unmark(self, start, end);
 }
 
-/* The old addresses stay mapped with MREMAP_DONTUNMAP and with an old size of 0. */
 static void move_marks(struct space_slot *self, const long a[6], uintptr_t to)
 {
     uintptr_t start = (uintptr_t)a[0], end = start + page_ceiling(a[1] ? (size_t)a[1] : 1);
     uintptr_t to_end = to + page_ceiling((size_t)a[2]);
     int was_marked = intervals_overlap(self, INTERVALS_DONTFORK, start, end);
-    if (a[1] && !(a[3] & MREMAP_DONTUNMAP))
+    if (!mremap_keeps_old(a))
         (void)intervals_cut(self, INTERVALS_DONTFORK, start, end, 0);
     (void)intervals_cut(self, INTERVALS_DONTFORK, to, to_end, 0);
     if (was_marked)

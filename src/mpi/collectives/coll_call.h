@@ -120,7 +120,7 @@ struct coll_call {
     const struct engine_part *own_part;
 };
 
-/* A root that the program passes. A negative one is not a rank, and no COLL_ALL_RANKS. */
+/* A root that the program passes. A negative one is neither a rank nor COLL_ALL_RANKS. */
 static inline int coll_root(int root)
 {
     return root < 0 ? INT_MAX : root;
