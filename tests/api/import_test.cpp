@@ -31,7 +31,7 @@ TEST_F(imports, end_at_their_timeout)
     EXPECT_EQ(onespace_import(task.id(), "missing", &address, &size, 100), -ETIMEDOUT);
     auto waited = std::chrono::steady_clock::now() - start;
     EXPECT_GE(waited, std::chrono::milliseconds(100));
-    EXPECT_LT(waited, std::chrono::seconds(5));
+    EXPECT_LT(waited, std::chrono::milliseconds(Patience));
     EXPECT_EQ(address, &number) << "untouched on failure";
     EXPECT_EQ(size, 99u) << "untouched on failure";
     EXPECT_EQ(onespace_release(task.id()), -EINVAL) << "a failed import holds nothing";
@@ -48,11 +48,11 @@ TEST_F(imports, end_when_the_owner_does)
         });
         void *address;
         auto start = std::chrono::steady_clock::now();
-        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD)
+        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, Patience), -EOWNERDEAD)
             << "round " << i;
         killer.join();
         EXPECT_EQ(task.wait(), SIGKILL);
-        ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500))
+        ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(Patience / 2))
             << "round " << i;
     }
 }
@@ -68,7 +68,7 @@ TEST_F(imports, end_when_an_owner_whose_memory_is_held_does)
             sleep_ms(i % 3);
             task.kill();
         });
-        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, 2000), -EOWNERDEAD)
+        EXPECT_EQ(onespace_import(task.id(), "missing", &address, nullptr, Patience), -EOWNERDEAD)
             << "round " << i;
         killer.join();
         EXPECT_EQ(task.wait(), SIGKILL);

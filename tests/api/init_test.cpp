@@ -150,7 +150,7 @@ TEST(root, that_dies_takes_its_tasks_with_it)
     EXPECT_EQ(waitpid(root, nullptr, 0), root);
     pipe.write_end.reset();
     pollfd end = {pipe.read_end.get(), POLLIN, 0};
-    EXPECT_EQ(poll(&end, 1, 5000), 1) << "a task still has its descriptor";
+    EXPECT_EQ(poll(&end, 1, Patience), 1) << "a task still has its descriptor";
     EXPECT_EQ(read_line(pipe.read_end.get()), "");
 }
 

@@ -51,5 +51,5 @@ TEST_F(owner, forgets_ended_tasks)
         places.push_back(task.tell("place", what).address);
     EXPECT_EQ(task.finish().status, 0);
     for (void *place : places)
-        EXPECT_TRUE(eventually([&] { return onespace_owner(place) == -ENOENT; }, 3000));
+        EXPECT_TRUE(eventually([&] { return onespace_owner(place) == -ENOENT; }));
 }

@@ -138,10 +138,11 @@ def test_other_libcs_programs_are_shown(job, started, guests, tool, kind):
 def test_task_spawned_after_attach_is_shown(job, started, debugged, guests, tmp_path):
     other = guests("observed")
     flag, go = tmp_path / "ready", tmp_path / "go"
-    first = started(debugged, command=[*RUN, "--space", "later"])
-    second = job.start(["sh", "-c", f"until test -e {go}; do sleep 0.05; done; {ONESPACE} run --space later {other}"],
+    space = f"later{os.getpid()}"
+    first = started(debugged, command=[*RUN, "--space", space])
+    second = job.start(["sh", "-c", f"until test -e {go}; do sleep 0.05; done; {ONESPACE} run --space {space} {other}"],
                        stdin=subprocess.PIPE, timeout=2 * TIMEOUT)
-    pid, = [task["pid"] for task in json.loads(job.run([*PS, "--json", "later"]).out)[0]["tasks"]
+    pid, = [task["pid"] for task in json.loads(job.run([*PS, "--json", space]).out)[0]["tasks"]
             if task["program"] == os.path.realpath(debugged)]
     wait = f"shell touch {go}; until test -e {flag}; do sleep 0.05; done"
     watcher = job.start(["gdb", "-p", pid, *commands("info sharedlibrary", "echo -- later --\\n", wait,
@@ -247,11 +248,12 @@ def test_task_that_runs_the_roots_program_differs_from_it(job, started, debugged
 @needs_gdb
 def test_attach_adds_tasks_spawned_later(job, started, debugged, tmp_path):
     flag = tmp_path / "ready"
-    first = started(debugged, str(flag), command=[*RUN, "--space", "more"])
-    debugger = attach_all(job, "more", "break found", "echo -- waits --\\n", "continue", "onespace-attach",
+    space = f"more{os.getpid()}"
+    first = started(debugged, str(flag), command=[*RUN, "--space", space])
+    debugger = attach_all(job, space, "break found", "echo -- waits --\\n", "continue", "onespace-attach",
                           "info inferiors", "bt", "p debugged_value")
     debugger.wait_for("-- waits --")
-    second = started(debugged, command=[*RUN, "--space", "more"])
+    second = started(debugged, command=[*RUN, "--space", space])
     flag.touch()
     result = debugger.finish()
     assert re.search(r"^\* 3 +process \d+", result.out, re.M), str(result)

@@ -67,7 +67,10 @@ def test_first_job_with_mpi4py(newcomer):
 @pytest.mark.parametrize("newcomer", ["mpich"], indirect=True)
 def test_first_job_without_mpi(newcomer):
     script = block("docs/first-job.md", "$ONESPACE_TASK_ID")
-    result = newcomer(script.replace("sleep 60 &", "sleep 60 & job=$!;") + "kill $job\n")
+    script = script.replace("sleep 60 &", "sleep 60 & job=$!;")
+    assert " sleep 1; onespace ps" in script
+    script = script.replace(" sleep 1; ", " until onespace ps | grep -q sleep; do sleep 0.1; done; ")
+    result = newcomer(script + "kill $job\n")
     assert result.returncode == 0, result.stderr
     assert {"task 0 of 2", "task 1 of 2"} <= set(result.stdout.splitlines()), result.stdout
     assert re.search(r"sleep", result.stdout), result.stdout

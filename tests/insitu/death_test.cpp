@@ -36,7 +36,8 @@ TEST_F(death, nobody_dies_and_all_steps_arrive)
     Task producer(guest("produce", {Wait, "2", "500", "2"}));
     EXPECT_EQ(producer.line(), "published");
     EXPECT_EQ(producer.finish().status, 0);
-    EXPECT_EQ(consumer.finish(), exits("open\n500 steps, the last 500: No data available\n"));
+    EXPECT_EQ(consumer.finish(),
+              exits("open\ntook 1\n500 steps, the last 500: No data available\n"));
     std::string text = late.finish().output;
     EXPECT_NE(text.find("the last 500: No data available\n"), std::string::npos) << text;
 }
@@ -80,7 +81,8 @@ TEST_F(death, of_a_producer_is_reported_to_the_consumer_that_sleeps)
     EXPECT_EQ(producer.line(), "published");
     Task consumer(guest("consume", {Every}));
     EXPECT_EQ(consumer.line(), "open");
-    sleep_ms(50);
+    EXPECT_EQ(consumer.line(), "took 1");
+    sleep_ms(50); // usually it sleeps by then
     producer.kill();
     std::string text = consumer.finish().output;
     EXPECT_EQ(text, "1 steps, the last 1: Owner died\n");
@@ -109,7 +111,7 @@ TEST_F(death, of_a_producer_leaves_the_step_that_is_held_readable)
     sleep_ms(50);
     consumer.write_line("check");
     EXPECT_EQ(consumer.finish(), exits("whole\n"));
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }
 
 TEST_F(death, of_a_producer_frees_the_name)
@@ -175,7 +177,8 @@ TEST_F(death, of_a_producer_that_waits_in_close_is_no_error)
     Task consumer(guest("hold", {Every}));
     EXPECT_EQ(consumer.line(), "holds 1");
     producer.close_input();
-    sleep_ms(50);                         // it closes
+    ASSERT_TRUE(eventually([] { return Consumer(ONESPACE_INSITU_EVERY).result == -ETIMEDOUT; }))
+        << "it closes: no consumer can open the channel";
     Task late(guest("consume", {Every})); // waits for another channel of that name
     sleep_ms(50);
     producer.kill_and_wait();

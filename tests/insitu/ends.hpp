@@ -155,7 +155,7 @@ class ChannelTest : public fixture::SpaceTest
   protected:
     void TearDown() override
     {
-        EXPECT_TRUE(fixture::eventually([] { return probe_channels() == 0; }, 3000));
+        EXPECT_TRUE(fixture::eventually([] { return probe_channels() == 0; }));
         EXPECT_EQ(probe_consumers(), 0);
         EXPECT_EQ(probe_areas(), 0);
         SpaceTest::TearDown();

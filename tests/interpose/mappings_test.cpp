@@ -51,7 +51,7 @@ TEST_F(mappings, of_less_than_a_huge_page_are_given_back_whole)
         if (outcome == exits("none\n"))
             GTEST_SKIP() << "no huge pages here, or no right to segments of them";
         EXPECT_EQ(outcome, exits(""));
-        EXPECT_TRUE(eventually([&] { return left().empty(); }, 3000)) << left();
+        EXPECT_TRUE(eventually([&] { return left().empty(); })) << left();
     }
 }
 
@@ -156,7 +156,8 @@ TEST_F(mappings, that_forked_children_shall_not_have_are_marked_while_a_task_wan
     }
     EXPECT_EQ(after(*other, "m"), "done");
     other->kill_and_wait();
-    EXPECT_EQ(after(owner, "f"), "there") << "the mark of a task that has ended";
+    EXPECT_TRUE(eventually([&] { return after(owner, "f") == "there"; }))
+        << "the mark of a task that has ended";
 }
 
 // ---- At addresses of the program's choice, outside of its range ----

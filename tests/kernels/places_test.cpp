@@ -1,6 +1,9 @@
 // tests/kernels/places_test.cpp: what the kernel keeps once per address space, or does by walking
 // over the processes that share one, while many tasks use it, end and are killed: each task ends
 // with its own status, and nothing is left.
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include "fixture.hpp"
 #include "probe.h"
 
@@ -28,12 +31,18 @@ int more_than_cpus()
     return static_cast<int>(std::min(sysconf(_SC_NPROCESSORS_ONLN), 16L)) * 3 + 1;
 }
 
+// Two runs of these tests at once change settings one after the other.
+const int settings_lock = open("/proc/sys/kernel/pid_max", O_RDONLY | O_CLOEXEC);
+int settings_changed = 0;
+
 // A setting of the machine, changed while this lives.
 class Setting
 {
   public:
     Setting(const std::string &path, const std::string &value) : path_(path)
     {
+        if (settings_changed++ == 0)
+            flock(settings_lock, LOCK_EX);
         std::ifstream(path_) >> before_;
         is_set_ = !before_.empty() && write(value);
     }
@@ -41,6 +50,8 @@ class Setting
     {
         if (is_set_)
             write(before_);
+        if (--settings_changed == 0)
+            flock(settings_lock, LOCK_UN);
     }
     bool is_set() const
     {
@@ -77,7 +88,7 @@ class kernel_places : public SpaceTest
             return;
         for (int i = 0; i < 4; i++) // what is made once is there
             EXPECT_EQ(as_task({"true"}).status, 0);
-        EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 5000));
+        EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
         before_ = Footprint::now();
     }
     void expect_nothing_left()

@@ -3,6 +3,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import time
 
@@ -270,8 +271,10 @@ def test_stop_and_continue(job):
         time.sleep(0.05)
     assert state.get(shim) == "T" and state.get(task) == "T", state
     os.kill(shim, signal.SIGCONT)
-    time.sleep(0.3)
-    state = {process.pid: process.state for process in job.processes()}
+    deadline = time.monotonic() + 20
+    while "T" in (state.get(shim), state.get(task)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        state = {process.pid: process.state for process in job.processes()}
     assert state.get(shim) != "T" and state.get(task) != "T", state
     os.kill(shim, signal.SIGTERM)
     assert command.finish().code == 256 - signal.SIGTERM
@@ -318,12 +321,14 @@ def test_killed_reaper_ends_the_job(job):
 
 
 def test_killed_shim_takes_its_task_along_and_no_other(job):
-    commands = [job.start([*RUN, "--space", "two", *sh(f"echo up; sleep 1; echo lived {i}")], timeout=15)
-                for i in range(2)]
+    commands = [job.start([*RUN, "--space", "two", *sh(f"echo up; read x; echo lived {i}")], timeout=60,
+                          stdin=subprocess.PIPE) for i in range(2)]
     for command in commands:
         command.wait_for("up")
     commands[0].signal(signal.SIGKILL)
-    results = [command.finish() for command in commands]
+    first = commands[0].finish()
+    commands[1].process.stdin.close()
+    results = [first, commands[1].finish()]
     assert results[0].code == 137 and "lived" not in results[0].out, results[0]
     assert results[1].code == 0 and "lived 1" in results[1].out, results[1]
 

@@ -11,7 +11,7 @@ import pytest
 from jobs import ROOT, RUN
 from launchers import ROOT_FLAG
 
-TIME = 25
+TIME = 120
 
 
 def start_all(job, mpi, ranks, program, *options, **more):
@@ -218,7 +218,7 @@ def test_count_under_a_launcher_makes_a_space_of_its_own(job, stock_mpi):
 
 
 def test_rank_that_stays_alone_is_warned_of(job, stock_mpi):
-    script = 'test "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 || exec sleep 3; exec "$@" sleep 3'
+    script = 'test "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 || exec sleep 10; exec "$@" sleep 10'
     result = run_all(job, stock_mpi, 2, ["sh", "-c", script, "sh", *RUN]).expect()
     assert result.err.count("started 2 ranks on this node, but no other one came to this space") == 1, str(result)
 

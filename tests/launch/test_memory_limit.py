@@ -54,11 +54,13 @@ def is_reported(result, group):
     reported = [line for line in result.err.split("\n") if line.startswith("onespace run:")]
     assert len(reported) == 1, str(result)
     match = re.search(r"killed all tasks of the space.*: (\S+) has a limit of (\d+) MiB, and oom_kill of (\S+) went "
-                      r"from 0 to (\d+); of its tasks pid (\d+) used most, (\d+) MiB; ask for more memory", reported[0])
+                      r"from 0 to (\d+)(?:; of its tasks pid (\d+) used most, (\d+) MiB)?; ask for more memory",
+                      reported[0])
     assert match, str(result)
     assert match[1] == match[3] == str(group) and int(match[2]) == LIMIT // MIB
     assert int(match[4]) == killed(group) > 0
-    assert match[5] == re.search(r"hog (\d+)", result.out)[1] and int(match[6]) >= 130, str(result)
+    # Only the first rank's shim knows it, and another one reports if that is late.
+    assert match[5] in (None, re.search(r"hog (\d+)", result.out)[1]) and int(match[6] or 130) >= 130, str(result)
 
 
 def test_full_group_by_hand_is_reported(job, guests, limited):

@@ -464,17 +464,15 @@ inline void expect_flat(const Footprint &before, unsigned more_mappings = 2, lon
 {
     Footprint after;
     more_kib *= sysconf(_SC_PAGESIZE) / 4096;
-    EXPECT_TRUE(eventually(
-        [&] {
-            after = Footprint::now();
-            return after.task_mappings <= before.task_mappings &&
-                   after.mappings.size() <= before.mappings.size() + more_mappings &&
-                   after.descriptors == before.descriptors &&
-                   after.resident_kib <= before.resident_kib + more_kib;
-        },
-        3000))
-        << "before and after: " << before.mappings.size() << " and " << after.mappings.size()
-        << " mappings, " << before.descriptors << " and " << after.descriptors << " descriptors, "
+    EXPECT_TRUE(eventually([&] {
+        after = Footprint::now();
+        return after.task_mappings <= before.task_mappings &&
+               after.mappings.size() <= before.mappings.size() + more_mappings &&
+               after.descriptors == before.descriptors &&
+               after.resident_kib <= before.resident_kib + more_kib;
+    })) << "before and after: "
+        << before.mappings.size() << " and " << after.mappings.size() << " mappings, "
+        << before.descriptors << " and " << after.descriptors << " descriptors, "
         << before.resident_kib << " and " << after.resident_kib << " KiB resident; new are\n"
         << added_mappings(before, after);
 }
@@ -490,7 +488,7 @@ class SpaceTest : public ::testing::Test
     void TearDown() override
     {
         // Killed tasks may take a moment to go.
-        EXPECT_TRUE(eventually([] { return onespace_fini() != -EBUSY; }, 3000)) << "tasks are left";
+        EXPECT_TRUE(eventually([] { return onespace_fini() != -EBUSY; })) << "tasks are left";
     }
 };
 

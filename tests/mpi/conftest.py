@@ -18,7 +18,7 @@ sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench
 import onespace_nodes
 
-TIME = 60
+TIME = 180
 
 
 @pytest.fixture

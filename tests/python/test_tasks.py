@@ -51,11 +51,11 @@ def test_wait_is_ended_by_a_signal(play):
     play(root="""
         import threading
         task = onespace.spawn(["sleep", "60"])
-        threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1]).start()
         def handler(number, frame):
             raise KeyboardInterrupt
         signal.signal(signal.SIGUSR1, handler)
         with raises(KeyboardInterrupt):
+            threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1]).start()
             task.wait()
         task.kill()
         task.wait()

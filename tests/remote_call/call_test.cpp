@@ -213,5 +213,5 @@ TEST_F(call, leaves_nothing_behind)
         EXPECT_EQ(callee.call("use_heap", 100), 0);
         EXPECT_EQ(callee.finish().status, 0);
     }
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }

@@ -88,7 +88,7 @@ TEST_F(call_end, of_the_callee_ends_a_call_that_waits_for_ever)
     Callee callee;
     EXPECT_EQ(result_when(callee, "waits_for_ever", [&] { callee.kill(); }), -EOWNERDEAD);
     EXPECT_EQ(callee.wait(), SIGKILL);
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }
 
 TEST_F(call_end, of_the_callee_ends_a_call_that_spins)
@@ -234,5 +234,5 @@ TEST_F(call_end, of_callees_at_random)
         EXPECT_EQ(ended, 4);
         EXPECT_EQ(callee.wait(), SIGKILL);
     }
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
 }

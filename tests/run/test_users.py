@@ -151,10 +151,11 @@ def test_runtime_directory_that_is_not_private_is_refused(job, what, tmp_path):
 
 def test_two_users_have_a_host_each(job):
     os.chmod(job.runtime, 0o700)
-    mine = job.start([*RUN, "--space", "same", "/bin/sh", "-c", "echo up; read x"], terminal=True)
+    space = f"same{os.getpid()}"
+    mine = job.start([*RUN, "--space", space, "/bin/sh", "-c", "echo up; read x"], terminal=True)
     mine.wait_for("up")
     env = {"XDG_RUNTIME_DIR": "/nonexistent"}
-    theirs = job.run(as_nobody([*RUN, "--space", "same", "id", "-u"]), cwd="/", env=env)
+    theirs = job.run(as_nobody([*RUN, "--space", space, "id", "-u"]), cwd="/", env=env)
     mine.type(b"\n")
     assert theirs.out == f"{NOBODY}\n" and mine.finish().code == 0, str(theirs)
 

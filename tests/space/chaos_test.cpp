@@ -59,14 +59,14 @@ void expect_clean()
 {
     // The tasks whose spawners were killed are the root's to wait for.
     int id;
-    while ((id = onespace_wait(ONESPACE_ANY, nullptr, 5000)) > 0)
+    while ((id = onespace_wait(ONESPACE_ANY, nullptr, Patience)) > 0)
         ;
     EXPECT_EQ(id, -ECHILD);
     char slots[4096];
-    bool all_free = eventually([] { return probe_slots() == 0; }, 3000);
+    bool all_free = eventually([] { return probe_slots() == 0; });
     probe_describe(slots, sizeof(slots));
     EXPECT_TRUE(all_free) << slots;
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
     EXPECT_EQ(probe_exports(), 0);
     EXPECT_EQ(probe_holds(), 0);
 }
@@ -78,8 +78,8 @@ void expect_working()
     EXPECT_EQ(first.tell("export", "number", 12).result, 0);
     EXPECT_EQ(second.tell("import", first.id(), "number").number(), 12);
     EXPECT_EQ(onespace_import(first.id(), "number", &address, nullptr, 0), 0);
-    first.order("barrier", 5000);
-    EXPECT_EQ(second.tell("barrier", 5000).result, 0);
+    first.order("barrier", Patience);
+    EXPECT_EQ(second.tell("barrier", Patience).result, 0);
     EXPECT_EQ(first.answer().result, 0);
     EXPECT_EQ(first.finish().status, 0);
     EXPECT_EQ(second.tell("read", hex(address)).result, 12);

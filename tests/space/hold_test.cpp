@@ -8,7 +8,7 @@ using holds = SpaceTest;
 
 static bool is_gone(void *address)
 {
-    return eventually([&] { return onespace_owner(address) == -ENOENT; }, 3000);
+    return eventually([&] { return onespace_owner(address) == -ENOENT; });
 }
 
 static void *import_number(Member &task, int value)

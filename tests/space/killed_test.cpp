@@ -83,12 +83,12 @@ class killed : public SpaceTest
                 has_returned = !task.step(how);
             task.kill();
             char slots[4096];
-            bool all_free = eventually([] { return probe_slots() == 0; }, 5000);
+            bool all_free = eventually([] { return probe_slots() == 0; });
             probe_describe(slots, sizeof(slots));
             EXPECT_TRUE(all_free) << "killed at point " << points << ": " << slots;
         }
         EXPECT_GT(points, 20);
-        EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+        EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
         EXPECT_EQ(probe_holds(), 0);
         EXPECT_EQ(as_task({"true"}).status, 0);
     }

@@ -29,7 +29,7 @@ TEST_F(exec, takes_exports_and_memory_away_at_once)
     EXPECT_EQ(onespace_release(task.id()), 0);
     task.write_line("go");
     EXPECT_EQ(task.line(), "go on"); // by the new program
-    EXPECT_TRUE(eventually([&] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([&] { return Footprint::now().task_mappings == 0; }));
     EXPECT_EQ(onespace_owner(address), -ENOENT);
     EXPECT_EQ(onespace_import(task.id(), "number", &address, nullptr, 1000), -EOWNERDEAD);
     EXPECT_EQ(onespace_lookup(task.id(), "exported_number", &address, nullptr), -ESRCH);
@@ -47,7 +47,7 @@ TEST_F(exec, leaves_held_memory_readable)
     EXPECT_EQ(task.finish().status, 0);
     EXPECT_EQ(*static_cast<int *>(address), 4711);
     EXPECT_EQ(onespace_release(task.id()), 0);
-    EXPECT_TRUE(eventually([&] { return onespace_owner(address) == -ENOENT; }, 3000));
+    EXPECT_TRUE(eventually([&] { return onespace_owner(address) == -ENOENT; }));
 }
 
 TEST_F(exec, that_fails_leaves_the_task_a_member)

@@ -34,7 +34,7 @@ TEST_F(xpmem_owner, that_has_ended_is_held_by_permits)
     EXPECT_EQ(byte_at(attached), 42);
     EXPECT_EQ(release(apid.result), gives(0));
     EXPECT_TRUE(is_gone(attached));
-    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 3000)); // a little later
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; })); // a little later
     EXPECT_EQ(probe_holds(), 0);
 }
 
@@ -160,7 +160,7 @@ TEST_F(xpmem_chaos, of_tasks_killed_at_any_moment_leaves_a_sound_space)
         task->kill();
         EXPECT_EQ(task->finish(), (Outcome{"", SIGKILL}));
     }
-    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }, 3000));
-    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }, 3000));
+    EXPECT_TRUE(eventually([] { return probe_slots() == 0; }));
+    EXPECT_TRUE(eventually([] { return Footprint::now().task_mappings == 0; }));
     EXPECT_EQ(probe_holds(), 0);
 }

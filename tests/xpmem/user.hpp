@@ -136,7 +136,7 @@ class Memory
 
 inline bool is_gone(const void *address)
 {
-    return eventually([&] { return onespace_owner(address) == -ENOENT; }, 3000);
+    return eventually([&] { return onespace_owner(address) == -ENOENT; });
 }
 
 } // namespace fixture

@@ -149,8 +149,8 @@ static int check(struct onespace_insitu *channel, const struct onespace_insitu_s
     return TORN;
 }
 
-/* consume NAME MODE: all steps until the end; says how many, which was the last, and how it ended.
- */
+/* consume NAME MODE: all steps until the end; says which was the first, how many, which was the
+ * last, and how it ended. */
 SCENE(consume)
 {
     struct onespace_insitu *channel;
@@ -166,9 +166,10 @@ SCENE(consume)
         wrong = step.step <= last ? printf("step %d after %d\n", (int)step.step, (int)last)
                                   : check(channel, &step);
         last = step.step;
-        count++;
         if (onespace_insitu_release(channel, &step) < 0)
             wrong = 1;
+        if (count++ == 0)
+            printf("took %d\n", (int)last);
     }
     printf("%d steps, the last %d: %s\n", count, (int)last, wrong ? "wrong" : strerror(-result));
     return wrong ? wrong : onespace_insitu_close(channel, 0);

@@ -51,8 +51,11 @@ TEST(message, is_read_by_the_launcher_when_it_returns)
     });
     {
         ErrorsInto errors(ends[1]);
+        auto start = std::chrono::steady_clock::now();
         layer_message(3, "%d MiB", 4);
-        EXPECT_TRUE(is_reading);
+        // It gives up after a second.
+        EXPECT_TRUE(is_reading ||
+                    std::chrono::steady_clock::now() - start >= std::chrono::seconds(1));
     }
     launcher.join();
     EXPECT_EQ(got, text);

@@ -190,8 +190,9 @@ SCENE(setuid)
     if (setresuid(-1, geteuid(), -1) != 0) /* all threads of this libc are asked to do the same */
         return 2;
     int beats = report->beats;
-    usleep(50000);
-    return report->beats > beats ? 13 : 3;
+    while (report->beats == beats)
+        usleep(1000);
+    return 13;
 }
 
 int main(int argc, char **argv)

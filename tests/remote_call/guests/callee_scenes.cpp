@@ -142,23 +142,27 @@ static int actions()
     return 0;
 }
 
+static volatile int may_jump; // the callee's function sets it
+
 static void jump(int)
 {
-    siglongjmp(place, 1);
+    if (may_jump)
+        siglongjmp(place, 1);
 }
 
 // More often than there are donors.
 static int jumps()
 {
-    struct itimerval once = {{0, 0}, {0, 2000}};
+    struct itimerval often = {{0, 2000}, {0, 2000}}, never = {};
     set(SIGALRM, jump);
     for (turn = 0; turn < ONESPACE_CALL_LENDERS + 6; turn++) {
-        volatile int began = 0;
         if (sigsetjmp(place, 1) == 0) {
-            setitimer(ITIMER_REAL, &once, nullptr);
-            call("spins_for_ever", const_cast<int *>(&began));
+            setitimer(ITIMER_REAL, &often, nullptr);
+            call("spins_for_ever", const_cast<int *>(&may_jump));
             printf("the call returned: %s\n", onespace_call_message());
         }
+        setitimer(ITIMER_REAL, &never, nullptr);
+        may_jump = 0;
         int result = call("use_heap", number(1));
         if (result != 0)
             printf("%d: %s\n", turn, onespace_call_message());

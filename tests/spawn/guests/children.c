@@ -199,9 +199,9 @@ SCENE(fork_beside_threads)
         }
         /* A lock that stayed with one of the parent's threads would hang the child. */
         int status, waited = 0;
-        while (waitpid(child, &status, WNOHANG) == 0 && waited++ < 5000)
+        while (waitpid(child, &status, WNOHANG) == 0 && waited++ < 20000)
             usleep(1000);
-        if (waited > 5000) {
+        if (waited > 20000) {
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
             return printf("round %d: hangs\n", i), 1;
@@ -299,7 +299,7 @@ static void use_records(void)
 SCENE(vfork_killed)
 {
     pthread_t killer;
-    alarm(30);
+    alarm(120);
     pthread_create(&killer, NULL, kill_children, NULL);
     for (volatile int i = 0; i < 100; i++) {
         pid_t child = vfork();

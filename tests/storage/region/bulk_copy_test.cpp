@@ -172,7 +172,7 @@ TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
     ASSERT_EQ(fstatfs(mapped.file.fd, &system), 0);
     if (system.f_type == TMPFS_MAGIC)
         GTEST_SKIP() << "/var/tmp is memory";
-    for (int tries = 0; tries < 500 && found.dirty + found.in_writeback; tries++) {
+    for (int tries = 0; tries < 2000 && found.dirty + found.in_writeback; tries++) {
         usleep(10000);
         ASSERT_EQ(syscall(cachestat, mapped.file.fd, &range, &found, 0), 0);
     }

@@ -46,7 +46,8 @@ OPERATION(getrlimit)
 
 /* limit value: at least 12 files may be open, and a file may have a GiB. RLIMIT_SIGPENDING counts
  * the signals of all processes of the user: with their signals pending, pthread_cancel fails
- * (EAGAIN), and the thread that joins waits for ever. */
+ * (EAGAIN), and the thread that joins waits for ever. RLIMIT_NPROC counts their threads, also those
+ * of other tests. */
 OPERATION(setrlimit)
 {
     static const rlim_t values[] = {12, 64, 1024, RLIM_INFINITY, 8 << 20, 1 << 30};
@@ -59,6 +60,7 @@ OPERATION(setrlimit)
     limit.rlim_cur = which == RLIMIT_FSIZE        ? values[3 + a[1] % 3 / 2 * 2]
                      : which == RLIMIT_STACK      ? values[4]
                      : which == RLIMIT_SIGPENDING ? values[2 + a[1] % 2]
+                     : which == RLIMIT_NPROC      ? values[3 + a[1] % 2]
                                                   : values[a[1] % 4];
     say_result(setrlimit((unsigned)which, &limit));
     getrlimit((unsigned)which, &limit);
