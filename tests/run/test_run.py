@@ -168,7 +168,8 @@ def test_pipeline_ends_when_its_reader_does(job, run):
 
 def test_output_end_is_seen_while_the_task_lives(job):
     """A program that closes its output and goes on: launchers must see the end at once, as without shim."""
-    command = job.start([*RUN, "--space", "out", *sh("echo done; exec >&- 2>&-; read x; exit 3")], stdin=subprocess.PIPE)
+    command = job.start([*RUN, "--space", "out", *sh("echo done; exec >&- 2>&-; read x; exit 3")],
+                        stdin=subprocess.PIPE)
     command.wait_for("done")
     command.threads[0].join(20)
     assert not command.threads[0].is_alive(), "standard output was held open"
