@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from jobs import ONESPACE, ROOT
+from jobs import ONESPACE, ROOT, eventually
 from launchers import MPIS, XPMEM_MPIS
 
 jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
@@ -418,13 +418,6 @@ with onespace_nodes.Nodes(2) as nodes, onespace_bench.Workplace() as place:
     sys.stdout.write(f"{nodes.directory} ready\\n"); sys.stdout.flush()
     nodes.run(place, nodes.pair_command(["sh", "-c", "exec sleep 1000"], ["sleep", "1000"]), lambda text: False)
 """
-
-
-def eventually(is_so):
-    until = time.monotonic() + 20
-    while not is_so() and time.monotonic() < until:
-        time.sleep(0.01)
-    return is_so()
 
 
 def test_nodes_end_when_their_program_is_killed(job, tmp_path):

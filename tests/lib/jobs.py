@@ -95,6 +95,14 @@ def processes_with(variable, value):
     return found
 
 
+def eventually(condition, seconds=20):
+    """Whether the condition becomes true; the limit is for hangs."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
 class Command:
     """A running command; its output is read as it comes."""
 

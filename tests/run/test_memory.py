@@ -1,11 +1,10 @@
 """Tasks' memory stays apart: heaps, stacks and program breaks, with every allocator."""
 import glob
 import os
-import time
 
 import pytest
 
-from jobs import RUN
+from jobs import RUN, eventually
 
 SECONDS = 60 if os.environ.get("ONESPACE_LONG") == "1" else 1
 
@@ -126,11 +125,13 @@ def test_memory_of_ended_tasks_is_given_back(job, guests):
     before = held()
     for _ in range(12):
         assert job.run(job_task).code == 0
-    after, deadline = held(), time.monotonic() + 20  # memory may go a little after its task
-    while (after[0] - before[0] >= 32 << 20 or after[1] - before[1] >= 20) and time.monotonic() < deadline:
-        time.sleep(0.1)
-        after = held()
+
+    def is_given_back():  # perhaps a little after the last task's end
+        resident, mappings = held()
+        return resident - before[0] < 32 << 20 and mappings - before[1] < 20
+
+    given_back = eventually(is_given_back)
+    after = held()
     keep.type(b"\n")
     assert keep.finish().code == 0
-    assert after[0] - before[0] < 32 << 20, f"resident {before[0]} then {after[0]}"
-    assert after[1] - before[1] < 20, f"mappings {before[1]} then {after[1]}"
+    assert given_back, f"resident {before[0]} then {after[0]}, mappings {before[1]} then {after[1]}"

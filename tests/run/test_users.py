@@ -4,11 +4,10 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
 
-from jobs import BUILD, ONESPACE, RUN
+from jobs import BUILD, ONESPACE, RUN, eventually
 
 NOBODY = 65534
 
@@ -181,9 +180,7 @@ UNSET = ["env", "-u", "XDG_RUNTIME_DIR"]
 def test_directory_in_tmp_that_another_user_has_made_is_not_used(squatter):
     result = squatter.run(as_user([*UNSET, *RUN, "--space", "x", "echo", "ran"], USER), cwd="/")
     assert result.code == 0 and result.out == "ran\n", str(result)
-    deadline = time.monotonic() + 20  # until the host has left and removed its directory
-    while squatter.hosts() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: not squatter.hosts())  # the host has left and removed its directory
 
 
 def test_ranks_agree_on_a_directory_in_tmp(squatter):
@@ -195,9 +192,7 @@ def test_ranks_agree_on_a_directory_in_tmp(squatter):
     results = [rank.finish() for rank in ranks]
     assert all(result.code == 0 for result in results), "\n".join(map(str, results))
     assert len({result.out for result in results}) == 1, "\n".join(map(str, results))
-    deadline = time.monotonic() + 20
-    while squatter.hosts() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    eventually(lambda: not squatter.hosts())
 
 
 def test_tmp_in_which_nothing_can_be_made_is_named(job, tool):

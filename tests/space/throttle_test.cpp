@@ -9,6 +9,12 @@
 
 using namespace fixture;
 
+// The unmapper takes a turn, too, perhaps after the task's end.
+static bool turn_becomes_free()
+{
+    return eventually([] { return probe_turn() == 0; });
+}
+
 class turns : public SpaceTest
 {
   protected:
@@ -31,7 +37,7 @@ TEST_F(turns, of_threads_handlers_and_tasks_leave_nothing_wrong)
         tasks.push_back(std::make_unique<Task>(Words{program("turns"), "3", "2000"}));
     for (auto &task : tasks)
         EXPECT_EQ(task->finish().output, "maps 6000 wrong 0\n");
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }
 
 // The PID of a process that has ended.
@@ -48,14 +54,14 @@ TEST_F(turns, are_taken_over_from_one_that_ended)
 {
     probe_take_turn(nobody());
     EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }
 
 TEST_F(turns, are_taken_over_from_one_that_never_ends)
 {
     probe_take_turn(getppid());
     EXPECT_EQ(as_task({program("turns"), "1", "100"}).output, "maps 100 wrong 0\n");
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }
 
 TEST_F(turns, are_not_taken_with_a_cpu_for_each)
@@ -67,7 +73,7 @@ TEST_F(turns, are_not_taken_with_a_cpu_for_each)
     EXPECT_EQ(probe_turn(), holder) << "nobody asked for the turn";
     probe_set_oversubscribed(1);
     EXPECT_EQ(as_task({program("turns"), "1", "1"}).output, "maps 1 wrong 0\n");
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }
 
 TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
@@ -79,7 +85,7 @@ TEST_F(turns, go_on_when_tasks_that_take_them_are_killed)
         EXPECT_EQ(as_task({program("turns"), "1", "10"}).output, "maps 10 wrong 0\n");
         EXPECT_EQ(task.wait(), SIGKILL);
     }
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }
 
 // The task's answer, and whether a thread waits for the turn until then.
@@ -105,5 +111,5 @@ TEST_F(turns, of_a_task_that_spawns_are_not_awaited_by_itself)
         EXPECT_EQ(ask(task, "spawn-with 9000000"),
                   std::pair(std::to_string(-E2BIG) + " (nil)", false));
     EXPECT_EQ(task.finish().status, 0);
-    EXPECT_TRUE(eventually([] { return probe_turn() == 0; })); // the unmapper takes it, too
+    EXPECT_TRUE(turn_becomes_free());
 }

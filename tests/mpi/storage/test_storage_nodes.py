@@ -75,7 +75,7 @@ def test_versions_over_two_nodes_survive_a_kill(run_storage, mpi_named, kind, la
     for after_ms in [*(chance.randrange(5, 250) for _ in range(4)), 0]:
         try:
             lines = run_storage(mpi_named("mpich"), kind, 2, "mpi_versions", tmp_path / "data", layout,
-                                "1000" if after_ms else "2", last_word=", made ", DIE_AFTER_MS=str(after_ms))
+                                "1000" if after_ms else "1", last_word=", made ", DIE_AFTER_MS=str(after_ms))
         except onespace_bench.Failure as failure:
             lines = str(failure).splitlines()
         text = "\n".join(lines)

@@ -46,15 +46,12 @@ void make_arenas(void)
     for (int i = 0; i < 2; i++) {
         int flags =
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (wanted[i] ? MAP_FIXED_NOREPLACE : 0);
-        char *start = MAP_FAILED; /* EEXIST: the arena of a task that has just ended */
-        for (int tries = 0; start == MAP_FAILED && tries < 20000; tries++) {
+        char *start;
+        int tries = 0;
+        do /* EEXIST: the arena of a task that has just ended */
             start =
                 mmap((void *)wanted[i], (size_t)(ARENA_PAGES + 3) * PAGE, PROT_NONE, flags, -1, 0);
-            if (start == MAP_FAILED && errno != EEXIST)
-                break;
-            if (start == MAP_FAILED)
-                usleep(1000);
-        }
+        while (start == MAP_FAILED && errno == EEXIST && tries++ < 20000 && usleep(1000) == 0);
         arenas[i] = start + PAGE;
         /* A hole on both sides, where a call for far too much ends. Behind the second a page stays,
          * since the search of a task moves back to the end of an area that is free again. */
