@@ -91,7 +91,7 @@ int access_check(const char *command, int pid)
  * members, although this user owns them. On a signal the reaper, known by its name, makes the space
  * dumpable. It makes it undumpable again when this process has ended, for any reason. */
 
-enum { WAIT_MS = 1000 };
+enum { WAIT_MS = 5000 };
 
 static int is_readable(int pid)
 {

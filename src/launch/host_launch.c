@@ -273,9 +273,14 @@ void launch_check_mappings(struct host *host)
  * reaped, so its status is not used. A killed shim can be reaped at once, while its task still
  * holds the output open.
  *
- * Therefore, when a rank has failed, the host traces the shims of the other ranks. The kernel lets
- * the parent reap a traced process that was killed only when the tracer detaches, here when all
- * tasks of the launch have ended.
+ * The proxy notices by the end of the rank's PMI connection, stores 1 as a provisional status, and
+ * kills. If it has reaped that rank already, at an event of another one, the 1 stays.
+ *
+ * Therefore, when a rank has failed, the host traces the shims of the launch. The kernel lets the
+ * parent reap a traced process only when the tracer has reaped it or detaches, here when all tasks
+ * of the launch have ended. The failed rank's shim is let go earlier, when another one has been
+ * killed. It must be if Hydra does not kill, as with a program without MPI, which it does not
+ * notice otherwise: a crashed rank then has it kill the others.
  *
  * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
  * has stopped at the beginning of its exit. Before that no shim can be reaped, and after it no shim
@@ -286,10 +291,15 @@ void launch_check_mappings(struct host *host)
 
 /* TRACE_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
  * PMI_Finalize. */
-enum { TRACE_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5 };
+enum { TRACE_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5, CRASHED_TIMEOUT_MS = 500 };
+/* After the last task's end, in which Hydra sees that the output is closed. */
+enum { CLOSING_MS = 100 };
 
 struct tracer {
     const struct launch *launch; /* NULL: until each shim has begun to exit */
+    pid_t failed;                /* the shim of the rank that has failed, or 0 */
+    int has_killed;              /* Hydra, another shim */
+    uint64_t crashed_deadline;   /* of `failed`; 0: it has not crashed yet */
     unsigned count;
     pid_t shims[]; /* 0: needs no attention any more */
 };
@@ -317,8 +327,24 @@ static void pass_on_signal(pid_t shim)
         ptrace(PTRACE_CONT, shim, 0, (long)(is_event ? 0 : number));
 }
 
+/* Whether the parent must not reap the shim yet, which has ended. */
+static int must_stay(struct tracer *tracer, pid_t shim, const siginfo_t *info)
+{
+    if (!tracer->launch)
+        return 0;
+    if (shim != tracer->failed) {
+        int was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
+        tracer->has_killed |= was_killed;
+        return was_killed;
+    }
+    if (!tracer->crashed_deadline)
+        tracer->crashed_deadline =
+            info->si_code == CLD_EXITED ? UINT64_MAX : futex_deadline(CRASHED_TIMEOUT_MS);
+    return !tracer->has_killed && futex_now_ns() < tracer->crashed_deadline;
+}
+
 /* Returns whether the tracer must attend to the shim again. */
-static int trace_shim(const struct tracer *tracer, pid_t shim)
+static int trace_shim(struct tracer *tracer, pid_t shim)
 {
     siginfo_t info = {.si_pid = 0};
     int options = WEXITED | WSTOPPED | WNOHANG | __WALL;
@@ -326,14 +352,14 @@ static int trace_shim(const struct tracer *tracer, pid_t shim)
         return errno == EINTR;
     if (info.si_pid == 0)
         return 1;
-    if (info.si_code == CLD_KILLED && info.si_status == SIGKILL)
-        return tracer->launch != NULL;
+    int has_ended =
+        info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
     if (info.si_code == CLD_TRAPPED && info.si_status == (SIGTRAP | PTRACE_EVENT_EXIT << 8))
         return 0; /* stays stopped until the tracer ends */
-    if (info.si_code != CLD_EXITED && info.si_code != CLD_KILLED && info.si_code != CLD_DUMPED) {
+    if (!has_ended)
         pass_on_signal(shim);
+    if (!has_ended || must_stay(tracer, shim, &info))
         return 1;
-    }
     /* Now its parent can reap it. */
     (void)waitid(P_PID, (id_t)shim, &info, WEXITED | WNOHANG | __WALL);
     return 0;
@@ -354,7 +380,8 @@ static int trace_shims(struct tracer *tracer)
 
 static void *trace(void *argument)
 {
-    static const struct timespec interval = {.tv_nsec = TRACE_INTERVAL_MS * 1000000};
+    static const struct timespec interval = {.tv_nsec = TRACE_INTERVAL_MS * 1000000},
+                                 closing = {.tv_nsec = CLOSING_MS * 1000000};
     struct tracer *tracer = argument;
     long options = tracer->launch ? 0 : PTRACE_O_TRACEEXIT;
     for (unsigned i = 0; i < tracer->count; i++)
@@ -364,13 +391,15 @@ static void *trace(void *argument)
     uint64_t deadline = futex_deadline(TRACE_TIMEOUT_MS);
     while (trace_shims(tracer) && futex_now_ns() < deadline)
         nanosleep(&interval, NULL);
+    if (tracer->has_killed)
+        nanosleep(&closing, NULL);
     free(tracer);
     atomic_store_explicit(&held, NULL, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 0, memory_order_release);
     return NULL;
 }
 
-/* The shims of the launch but that of `failed`; NULL: all. */
+/* The shims of the launch. failed: the member whose task has failed, or NULL. */
 static struct tracer *list_shims(const struct host *host, const struct launch *launch,
                                  const struct client *failed)
 {
@@ -378,8 +407,9 @@ static struct tracer *list_shims(const struct host *host, const struct launch *l
     if (!tracer)
         return NULL;
     tracer->launch = failed ? launch : NULL;
+    tracer->failed = failed ? failed->peer.pid : 0;
     for (const struct client *client = host->clients; client; client = client->next)
-        if (client != failed && client->launch == launch && client->socket >= 0 &&
+        if (client->launch == launch && client->socket >= 0 &&
             peer_confirm(client->socket, &client->peer) == 0)
             tracer->shims[tracer->count++] = client->peer.pid;
     return tracer;

@@ -26,11 +26,21 @@ def test_latest_step_is_read(stream):
     assert steps[-1] == 39 and len(steps) < 30, result
 
 
+def read_late(stream, *writers, count=1):
+    """The steps of a reader that opens the stream after the sixth step. The writers wait with their last step for the
+    file "go-on". Each writer prints `count` lines for a step."""
+    for writer in writers:
+        writer.wait_for("wrote 5\n", count)
+    reader = stream.read()
+    reader.wait_for("open")
+    (stream.directory / "go-on").touch()
+    return steps_of(stream.finish(reader))
+
+
 def test_late_reader_gets_the_remaining_steps(stream):
     stream.configure(RendezvousReaderCount=0)
-    writer = stream.write("60", "20")
-    writer.wait_for("wrote 5")
-    steps = steps_of(stream.finish(stream.read()))
+    writer = stream.write("60", "20", "go-on")
+    steps = read_late(stream, writer)
     assert steps[0] >= 4 and steps == list(range(steps[0], 60))
     stream.finish(writer)
 
@@ -38,10 +48,8 @@ def test_late_reader_gets_the_remaining_steps(stream):
 @pytest.mark.parametrize("writers", [1, 2])
 def test_late_reader_gets_the_first_step_before_the_others(stream, writers):
     stream.configure(writer={"RendezvousReaderCount": "0", "FirstTimestepPrecious": "true", "Ranks": "launcher"})
-    started = stream.start_ranks(writers, "write", "data", "60", "20")
-    for writer in started:
-        writer.wait_for("wrote 5\n", writers // len(started))
-    first, *others = steps_of(stream.finish(stream.read()))
+    started = stream.start_ranks(writers, "write", "data", "60", "20", "go-on")
+    first, *others = read_late(stream, *started, count=writers // len(started))
     assert first == 0 and others[0] >= 4 and others == list(range(others[0], 60))
     stream.finish(*started)
 
@@ -54,9 +62,8 @@ def test_first_step_is_read_once(stream):
 def test_reader_of_the_latest_step_passes_over_the_first(stream):
     stream.configure(writer={"RendezvousReaderCount": "0", "FirstTimestepPrecious": "true"},
                      reader={"AlwaysProvideLatestTimestep": "true"})
-    writer = stream.write("40", "20")
-    writer.wait_for("wrote 5")
-    assert steps_of(stream.finish(stream.read()))[0] >= 4
+    writer = stream.write("40", "20", "go-on")
+    assert read_late(stream, writer)[0] >= 4
     stream.finish(writer)
 
 
@@ -86,7 +93,6 @@ PHASES = ["open", "begin", "move", "end", "close"]
 @pytest.fixture
 def phases(stream, guests):
     stream.program = guests("adios2_phases")
-    stream.configure(reader={"OpenTimeoutSecs": "2"})
     return stream
 
 
@@ -98,6 +104,8 @@ def verify_stream_is_reusable(stream):
 
 @pytest.mark.parametrize("phase", PHASES[:-1])
 def test_writer_dies_after_each_phase(phases, phase):
+    if phase == "open":
+        phases.configure(reader={"OpenTimeoutSecs": "2"})
     reader = phases.read()
     writer = phases.write(phase)
     assert writer.finish().code == 137
@@ -107,6 +115,7 @@ def test_writer_dies_after_each_phase(phases, phase):
     else:
         steps = 1 if phase == "end" else 0
         assert result.code == 0 and f"{steps} steps, then an error" in result.out and "has died" in result.err, result
+    phases.configure()
     verify_stream_is_reusable(phases)
 
 
@@ -134,7 +143,6 @@ def test_reader_dies_after_each_phase(phases, phase, puts):
 @pytest.mark.parametrize("side", ["write", "read"])
 def test_waiting_end_is_killed(phases, side):
     """The writer waits in its first BeginStep, the reader in Open."""
-    phases.configure(reader={"OpenTimeoutSecs": "60"})
     waiting = phases.start(phases.program, side, "data")
     waiting.wait_for("begin" if side == "write" else "open")
     waiting.process.kill()
@@ -143,11 +151,13 @@ def test_waiting_end_is_killed(phases, side):
 
 
 def test_readers_die_one_after_another(stream):
-    stream.configure(RendezvousReaderCount=0)
-    writer = stream.write("100", "20")
+    """Each is killed after its first step, which it gets even when the writer waits with its last."""
+    stream.configure(writer={"RendezvousReaderCount": "0", "FirstTimestepPrecious": "true"})
+    writer = stream.write("100", "20", "go-on")
     for _ in range(3):
         reader = stream.read()
         reader.wait_for("step")
         reader.process.kill()
         reader.finish()
+    (stream.directory / "go-on").touch()
     assert "wrote 99" in stream.finish(writer)

@@ -765,7 +765,7 @@ def test_bench_command_reports_that_python_is_missing(job, tmp_path):
 def test_demo_sets_processes_and_tasks_side_by_side(job):
     for mpi in ("mpich", "openmpi"):
         need(mpi)
-    result = job.run([ROOT / "scripts/demo", "--repeats", "1"], env={"ONESPACE_BIN": ONESPACE}, timeout=90)
+    result = job.run([ROOT / "scripts/demo", "--repeats", "1"], env={"ONESPACE_BIN": ONESPACE}, timeout=200)
     assert result.code == 0, result
     assert result.out.count("each rank read its neighbour's static array where it lies") == 2, result
     rows = [line for line in result.out.splitlines() if line.endswith("x")]

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import observe
-from jobs import ONESPACE, RUN
+from jobs import ONESPACE, RUN, eventually
 from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, as_json, line_of
 
 CORE = [ONESPACE, "core"]
@@ -421,7 +421,8 @@ def held(job, run, core):
         if core.process.poll() is not None:
             return False
     os.kill(core.pid, signal.SIGSTOP)
-    time.sleep(0.05)
+    stopped_or_ended = re.compile("State:\t[TZ]")
+    assert eventually(lambda: stopped_or_ended.search(pathlib.Path(f"/proc/{core.pid}/status").read_text()))
     return f"TracerPid:\t{core.pid}\n" in status.read_text()
 
 
@@ -441,7 +442,7 @@ def test_task_that_is_killed_meanwhile_leaves_no_core(job, started, dumped, tmp_
     run = started(dumped, "256")
     core, pid = hold(job, run, tmp_path), pid_of(job, run)
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.1)
+    assert eventually(lambda: "State:\tZ" in pathlib.Path(f"/proc/{pid}/status").read_text())
     os.kill(core.pid, signal.SIGCONT)
     core.finish().expect(1, says=f"(pid {pid}) has ended meanwhile")
     assert not list(tmp_path.iterdir())

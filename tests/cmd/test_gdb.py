@@ -365,7 +365,7 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
     burning = guests("burning")
     if attached:
         run = started(burning, "3")
-        result = job.run([*record, "-p", pids(job, run)[0], "sleep", "0.5"], timeout=TIMEOUT)
+        result = job.run([*record, "-p", pids(job, run)[0], "sleep", "1"], timeout=TIMEOUT)
         end(run)
     else:
         result = job.run([*record, *RUN, "-n", "2", burning, "1"], timeout=TIMEOUT)

@@ -46,7 +46,7 @@ def request_of_a_shim(job, directory, greeting):
         connection, _ = listener.accept()
         with connection:
             connection.sendall(greeting)
-            request = read_all(connection, 0.5)
+            request = read_all(connection, 3)
     assert shim.finish().code == 0  # it has started another host, since this one left
     return request
 

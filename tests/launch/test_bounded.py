@@ -20,7 +20,7 @@ LONG = os.environ.get("ONESPACE_LONG") == "1"
 ROUNDS = 50 if LONG else 1  # of each victim
 BOUND_S = 5
 GONE = "the host of the space is gone"
-TIME = 60
+TIME = 120
 
 
 def messages(result):

@@ -122,13 +122,15 @@ def test_descriptors_in_flight_are_waited_for(job, somebody, guests):
     os.chown(job.runtime, 65534, 65534)
     holder = os.fork()
     if holder == 0:  # fills the account of user and limit, and empties it a moment later
-        become()
-        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        for _ in range(limit // 10 + 1):
-            socket.send_fds(left, [b"x"], [left.fileno()] * 10)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        time.sleep(0.5)
-        os._exit(0)
+        try:
+            become()
+            left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            for _ in range(limit // 10 + 1):
+                socket.send_fds(left, [b"x"], [left.fileno()] * 10)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            time.sleep(0.5)
+        finally:
+            os._exit(0)
     try:
         os.waitpid(holder, os.WUNTRACED)
         os.kill(holder, signal.SIGCONT)

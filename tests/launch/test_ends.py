@@ -12,10 +12,11 @@ import pytest
 from jobs import RUN, eventually
 from launchers import MPIS
 
-TIME = 40
+TIME = 90
 # How a rank ends: its exit status, or minus the signal that ends it.
 WAYS = {"return": 0, "exit": 3, "finalized": 4, "crash": -11, "abort": -6, "kill": -9, "mpi_abort": 5}
 INTELS = 255
+AWAIT_OTHERS_S = 2  # AWAIT_OTHERS_MS in src/launch/host.c
 
 
 def statuses(mpi, end):
@@ -46,14 +47,24 @@ def expect_the_same(job, mpi, program, what, allowed, **options):
         assert result.code in allowed, f"{allowed} are allowed: {result}"
 
 
+@pytest.mark.parametrize("late_us", [0, 1000, 10000])
 @pytest.mark.parametrize("way,code", [("exit", 3), ("abort", 6)])
 @pytest.mark.parametrize("name", ["mpich", "wheel-mpich"])
-def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way, code):
-    """Not that of the ranks that Hydra kills then, nor the bitwise or of both."""
+def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way, code, late_us):
+    """Not that of the ranks that Hydra kills then, nor its provisional one, nor the bitwise or of them. MPICH 5's Hydra
+    does not even kill the other ranks if it is 1 ms late, of processes: 12 of 12 jobs of them hung."""
     mpi = MPIS[name].needed()
     argv = mpi.command(4, [*RUN, guests.mpi(mpi, "mpi_end"), way])
+    env = {**mpi.env, "LD_PRELOAD": guests("late_reaping.so"), "LATE_US": str(late_us)}
     for _ in range(8):
-        job.run(argv, timeout=TIME, env=mpi.env).expect(code)
+        job.run(argv, timeout=TIME, env=env).expect(code)
+
+
+def test_crash_without_mpi_ends_the_others_under_hydra(job):
+    """Hydra learns of it when it reaps the shim, which is held for half a second."""
+    mpi = MPIS["mpich"].needed()
+    script = "if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 600"
+    assert job.run(mpi.command(2, [*RUN, *sh(script)]), timeout=TIME, env=mpi.env).code != 0
 
 
 def ranks_ready(command):
@@ -145,12 +156,14 @@ def test_forwarded_signal_decides_the_status_of_all_shims_under_hydra(job):
         shim.wait_for("pid")
     first_task = shims[0].so_far().out.split()[1]
     shims[1].signal(signal.SIGSTOP)
+    began = time.monotonic()
     for shim in shims:
         shim.signal(signal.SIGINT)
     while os.path.exists(f"/proc/{first_task}"):
         time.sleep(0.01)
     time.sleep(0.2)
-    assert shims[0].process.poll() is None, "it did not wait for the other task's end"
+    ended = shims[0].process.poll() is not None
+    assert not ended or time.monotonic() - began > AWAIT_OTHERS_S, "it did not wait for the other task's end"
     shims[1].signal(signal.SIGCONT)
     while all(shim.process.poll() is None for shim in shims):
         pass

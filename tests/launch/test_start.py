@@ -15,7 +15,7 @@ def test_too_few_descriptors_are_named(job, count):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
-    result = job.run([*RUN, "--space", "few", "true"], preexec_fn=limit, timeout=20)
+    result = job.run([*RUN, "--space", "few", "true"], preexec_fn=limit, timeout=60)
     causes = ("Too many open files", "has no descriptors left")
     assert result.code == 0 or any(cause in result.err for cause in causes), str(result)
 
@@ -31,7 +31,7 @@ def test_too_few_processes_are_named(job, count):
         pytest.skip("the build directory is not open to other users")
     os.chown(job.runtime, LONE_USER, -1)
     result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"],
-                     cwd="/", preexec_fn=limit, timeout=20)
+                     cwd="/", preexec_fn=limit, timeout=60)
     assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
 
 

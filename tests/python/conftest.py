@@ -50,7 +50,7 @@ class Play:
         return path
 
     def start(self, before=(), env=None, **parts):
-        return self.job.start([*before, self.interpreter, self.write(parts)], timeout=60,
+        return self.job.start([*before, self.interpreter, self.write(parts)], timeout=120,
                               env={**self.env, **(env or {})}, cwd=self.directory)
 
     def __call__(self, **parts):

@@ -495,8 +495,8 @@ def busy(i):
     time.sleep(60)
 """, """
         with onespace.Executor(2) as pool:
-            futures = [pool.submit(busy, i) for i in range(8)]
             try:
+                futures = [pool.submit(busy, i) for i in range(8)]
                 futures[0].result()
             except KeyboardInterrupt:
                 print("interrupted", flush=True)

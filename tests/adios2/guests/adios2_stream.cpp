@@ -2,7 +2,8 @@
 // onespace. The engine is chosen in adios2.xml, in the working directory.
 //
 // adios2_stream [RANK/RANKS] COMMAND, as if a launcher had numbered it:
-//   write NAME STEPS [PAUSE_MS]    boxes of a global array, values, strings, attributes
+//   write NAME STEPS [PAUSE_MS [FILE]]   boxes of a global array, values, strings, attributes; the
+//                                  last step waits for FILE to exist
 //   read NAME [PAUSE_MS]           verifies all of it; prints the steps
 //   read-sst NAME                  the same without Selections and what SST loses: statistics,
 //                                  arrays of strings
@@ -42,7 +43,7 @@ double value(size_t step, size_t row, size_t column)
 
 // ---- A global array of all ranks' boxes ----
 
-void write(const char *name, size_t steps, unsigned pause)
+void write(const char *name, size_t steps, unsigned pause, const char *file)
 {
     size_t rows = ROWS * ranks;
     auto field =
@@ -58,6 +59,8 @@ void write(const char *name, size_t steps, unsigned pause)
     adios2::Engine engine = io.Open(name, adios2::Mode::Write);
     std::vector<double> data(ROWS * COLUMNS);
     for (size_t step = 0; step < steps; step++) {
+        while (file && step + 1 == steps && access(file, F_OK) != 0)
+            pause_ms(1);
         REQUIRE(engine.BeginStep() == adios2::StepStatus::OK);
         REQUIRE(engine.CurrentStep() == step);
         for (size_t i = 0; i < data.size(); i++)
@@ -357,7 +360,7 @@ int main(int argc, char **argv)
     int status = run_program([&] {
         io = adios->DeclareIO(command.find("read") == 0 ? "reader" : "writer");
         if (command == "write")
-            write(name, argument(3, 5), argument(4, 0));
+            write(name, argument(3, 5), argument(4, 0), argc > 5 ? argv[5] : nullptr);
         else if (command == "read")
             read(name, argument(3, 0));
         else if (command == "read-sst")

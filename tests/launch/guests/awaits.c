@@ -17,6 +17,6 @@ int main(void)
     }
     printf("ready\n");
     fflush(stdout);
-    sleep(60);
+    sleep(600);
     return 0;
 }
