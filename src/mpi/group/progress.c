@@ -145,18 +145,19 @@ int progress_step(void)
  * at least two and a half times as long (measured with MPICH 4.0, Open MPI 4.1). Every eighth step
  * of Open MPI takes longer, and the clock's resolution may be as coarse as a step, so steps are
  * timed in groups. A group that takes long for another reason, such as cold caches, costs one more
- * group. */
-enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8 };
+ * group. If many groups all take longer, the library now polls more, or the CPU is slower. That the
+ * CPU is faster again is seen by the groups in each RECALIBRATION_POLLS-th poll. */
+enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8, RECALIBRATION_POLLS = 512 };
 
-/* The fewest ticks that a group has taken, and polls so far, up to CALIBRATION_POLLS. Guarded by
- * `busy`. */
+/* The fewest ticks that a group has taken, and polls so far. Guarded by `busy`. */
 static uint64_t idle_ticks = UINT64_MAX / 4;
 static unsigned polls;
 
-/* Makes groups of steps until one finds nothing. */
-static int step_until_idle(void)
+/* Makes groups of steps until one finds nothing; if this is to measure what such a group takes,
+ * until one takes no less than the group before it, which may have received messages. */
+static int step_until_idle(int is_measured)
 {
-    uint64_t ticks = 0;
+    uint64_t least = UINT64_MAX, last = UINT64_MAX;
     for (int groups = 0; groups < GROUPS_MAX; groups++) {
         uint64_t before = arch_ticks();
         for (int i = 0; i < GROUP_STEPS; i++) {
@@ -164,12 +165,14 @@ static int step_until_idle(void)
             if (result != MPI_SUCCESS)
                 return result;
         }
-        ticks = arch_ticks() - before;
+        uint64_t ticks = arch_ticks() - before;
+        least = ticks < least ? ticks : least; /* others may contain another process's turn */
         idle_ticks = ticks < idle_ticks ? ticks : idle_ticks;
-        if (ticks <= idle_ticks + idle_ticks / 2)
+        if (ticks <= idle_ticks + idle_ticks / 2 && (!is_measured || ticks > last - last / 4))
             return MPI_SUCCESS;
+        last = ticks;
     }
-    idle_ticks = ticks; /* the library now polls more, or the CPU is slower */
+    idle_ticks = least;
     return MPI_SUCCESS;
 }
 
@@ -181,10 +184,10 @@ int progress_until_idle(void)
         uint64_t before = arch_ticks();
         result = step();
         int is_long = arch_ticks() - before > 2 * idle_ticks / GROUP_STEPS + ARCH_TICKS_NOISE;
-        int is_calibrated = polls == CALIBRATION_POLLS;
-        polls += !is_calibrated;
-        if ((is_long || !is_calibrated) && result == MPI_SUCCESS)
-            result = step_until_idle();
+        int is_measured = polls < CALIBRATION_POLLS || polls % RECALIBRATION_POLLS == 0;
+        polls++;
+        if ((is_long || is_measured) && result == MPI_SUCCESS)
+            result = step_until_idle(is_measured);
     }
     unlock();
     return result;

@@ -1,0 +1,84 @@
+/* tests/mpi/group/polls.c: progress_until_idle (src/mpi/group/progress.c) receives what has come,
+ * whatever disturbed it before. It measures durations, so this library's costs are known: MPI_Test
+ * receives two messages at most, as MPICH's does, and takes three times as long then. */
+#include <stdio.h>
+#include <time.h>
+
+#include "mpi/group/group.h"
+
+enum { ROUNDS = 2000, QUEUED = 10, MISSED_MAX = ROUNDS / 3, STEPS = 1 + 32 * 8 };
+
+static long queued, cost_ns, tests, late_test;
+
+static void spend(long ns)
+{
+    struct timespec now, start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < ns);
+}
+
+static int test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+    (void)request, (void)status;
+    *flag = 0;
+    spend(queued ? 3 * cost_ns : cost_ns);
+    queued -= queued < 2 ? queued : 2;
+    if (++tests == late_test)
+        spend(5000000); /* another process's turn */
+    return MPI_SUCCESS;
+}
+
+static int start(MPI_Grequest_query_function *query, MPI_Grequest_free_function *free_,
+                 MPI_Grequest_cancel_function *cancel, void *extra, MPI_Request *request)
+{
+    (void)query, (void)free_, (void)cancel, (void)extra, (void)request;
+    return MPI_SUCCESS;
+}
+
+const struct pmpi_functions *_Atomic pmpi_table;
+
+const struct pmpi_functions *pmpi_load(void)
+{
+    static const struct pmpi_functions mpi = {.Test = test, .Grequest_start = start};
+    return &mpi;
+}
+
+static void poll_often(int times)
+{
+    while (times-- > 0)
+        (void)progress_until_idle();
+}
+
+static int missed(const char *when)
+{
+    int rounds = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        queued = QUEUED;
+        (void)progress_until_idle();
+        rounds += queued > 0;
+        queued = 0;
+    }
+    printf("%s: %d of %d rounds leave messages\n", when, rounds, ROUNDS);
+    return rounds;
+}
+
+int main(void)
+{
+    int most = 0, found;
+    cost_ns = 1000;
+    if (progress_enable() != MPI_SUCCESS)
+        return 2;
+    poll_often(20);
+    most = missed("at first");
+    cost_ns = 4000;
+    late_test = tests + STEPS; /* the last one before it takes this for the library's new pace */
+    poll_often(1);
+    found = missed("slower, after a late step");
+    most = found > most ? found : most;
+    cost_ns = 1000;
+    found = missed("as fast as before");
+    most = found > most ? found : most;
+    return most > MISSED_MAX;
+}
