@@ -216,11 +216,13 @@ static void socket_address(struct sockaddr_un *address, const char *directory, c
     snprintf(address->sun_path, sizeof(address->sun_path), "%.56s/%.50s", directory, name);
 }
 
-static int try_connect(const char *directory, const char *name)
+/* flags: 0; or SOCK_NONBLOCK, with the directory's lock: -EAGAIN if the host is stopped, or busy,
+ * and has as many connections waiting as it may have. The socket itself blocks. */
+static int try_connect(const char *directory, const char *name, int flags)
 {
     struct sockaddr_un address;
     socket_address(&address, directory, name);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     if (fd < 0)
         return -errno;
     int result;
@@ -230,6 +232,8 @@ static int try_connect(const char *directory, const char *name)
     struct peer peer;
     if (result == fd && peer_identify(fd, &peer) < 0)
         result = -EPERM;
+    if (result == fd && flags)
+        (void)fcntl(fd, F_SETFL, 0);
     if (result < 0)
         close(fd);
     return result;
@@ -239,7 +243,8 @@ void runtime_dir_remove_dead_sockets(const char *directory)
 {
     DIR *list = opendir(directory);
     for (struct dirent *entry; list && (entry = readdir(list));) {
-        int fd = entry->d_name[0] == '.' ? -1 : try_connect(directory, entry->d_name);
+        int fd =
+            entry->d_name[0] == '.' ? -1 : try_connect(directory, entry->d_name, SOCK_NONBLOCK);
         struct sockaddr_un address;
         if (fd >= 0)
             close(fd);
@@ -403,7 +408,7 @@ static void await_host_exit(const char *directory, const char *name)
     struct timeval timeout = {1, 0};
     int result = -EPIPE;
     for (int tries = 0; tries < CONNECT_TRIES && result < 0 && result != -EAGAIN; tries++) {
-        int fd = try_connect(directory, name);
+        int fd = try_connect(directory, name, SOCK_NONBLOCK);
         if (fd < 0)
             return;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
@@ -416,7 +421,7 @@ int host_find(const char *name)
 {
     char directory[64];
     int result = runtime_dir_find(directory, sizeof(directory));
-    return result < 0 ? result : try_connect(directory, name);
+    return result < 0 ? result : try_connect(directory, name, SOCK_NONBLOCK);
 }
 
 void host_clean_up(const char *name)
@@ -437,15 +442,15 @@ static int connect_locked(const char *directory, const char *name, int launcher,
     int lock = runtime_dir_lock(directory);
     if (lock < 0)
         return lock;
-    int fd = try_connect(directory, name); /* another shim may have started it */
+    int started = 0, fd = try_connect(directory, name, SOCK_NONBLOCK); /* another shim's, perhaps */
     /* A host that is killed before any shim is connected has lost nothing: start another one. */
     for (int tries = 0; tries < START_TRIES && (fd == -ENOENT || fd == -ECONNREFUSED); tries++) {
-        int result = host_start(directory, name, expected, launcher);
-        *failed = result < 0 ? "start" : "reach";
-        fd = result < 0 ? result : try_connect(directory, name);
+        started = host_start(directory, name, expected, launcher);
+        *failed = started < 0 ? "start" : "reach";
+        fd = started < 0 ? started : try_connect(directory, name, SOCK_NONBLOCK);
     }
     close(lock);
-    return fd;
+    return fd == -EAGAIN && started >= 0 ? try_connect(directory, name, 0) : fd;
 }
 
 int host_connect(const char *name, int launcher, int expected, char *message, size_t size)
@@ -459,7 +464,7 @@ int host_connect(const char *name, int launcher, int expected, char *message, si
             continue;
         if (result < 0)
             return result;
-        result = try_connect(directory, name);
+        result = try_connect(directory, name, 0);
         if (result == -ENOENT || result == -ECONNREFUSED)
             result = connect_locked(directory, name, launcher, expected, &failed);
     }

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@
 #include "launch/launch.h"
 #include "space/registry.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, OTHER_RANKS_MS = 300, ALONE_MS = 2000 };
+enum { LINGER_MS = 200, EXPECT_MS = 10000, OTHER_RANKS_MS = 300, ALONE_MS = 2000, REAP_MS = 1000 };
 
 int64_t host_now_ms(void)
 {
@@ -53,7 +54,7 @@ static void init_client(const struct host *host, struct request *request, struct
     client->launch = request->launch;
     client->has_launcher_number = head->number >= 0;
     client->is_first = head->number == 0;
-    client->is_hydra = head->is_hydra != 0;
+    client->hydra = head->hydra;
     client->peer = request->peer;
     client->number_is_withheld =
         client->has_launcher_number && must_be_unnumbered(host, request->launch);
@@ -288,7 +289,7 @@ static int must_await_others(const struct client *client)
 {
     const struct launch *launch = client->launch;
     int status = client->status.status;
-    if (!launch || !client->is_hydra || launch->ended == launch->running)
+    if (!launch || client->hydra == PROTOCOL_HYDRA_NONE || launch->ended == launch->running)
         return 0;
     return launch->ended > 1 ||
            (WIFSIGNALED(status) && (client->forwarded >> (WTERMSIG(status) - 1) & 1));
@@ -386,7 +387,7 @@ static unsigned count_polled(const struct host *host)
 {
     unsigned count = 2 + (unsigned)host->arrival_count;
     for (const struct client *client = host->clients; client; client = client->next)
-        count++;
+        count += client->socket >= 0;
     for (const struct request *request = host->queue; request; request = request->next)
         count++;
     return count;
@@ -399,7 +400,8 @@ static unsigned fill_polled(struct host *host, struct pollfd *polled)
     polled[0] = (struct pollfd){accepts ? host->listener : -1, POLLIN, 0};
     polled[1] = (struct pollfd){host->status_pipe[0], POLLIN, 0};
     for (struct client *client = host->clients; client; client = client->next)
-        polled[at++] = (struct pollfd){client->socket, POLLIN, 0}; /* poll skips -1 */
+        if (client->socket >= 0)
+            polled[at++] = (struct pollfd){client->socket, POLLIN, 0};
     for (struct request *request = host->arrivals; request; request = request->next)
         polled[at++] = (struct pollfd){request->socket, POLLIN, 0};
     for (struct request *request = host->queue; request; request = request->next)
@@ -429,11 +431,13 @@ static int serve_round(struct host *host, int idle_timeout_ms)
     if (!polled)
         return 1;
     unsigned count = fill_polled(host, polled), at = 2;
-    int timeout = round_timeout(host, idle_timeout_ms), arrivals = host_arrival_timeout(host);
-    int is_shortened = arrivals >= 0 && (timeout < 0 || arrivals < timeout);
-    int ready = poll(polled, count, is_shortened ? arrivals : timeout);
-    for (struct client *client = host->clients; ready > 0 && client; client = client->next, at++)
-        if (client->socket >= 0 && polled[at].revents)
+    int timeout = round_timeout(host, idle_timeout_ms), limit = host_arrival_timeout(host);
+    if (host->clients && (limit < 0 || limit > REAP_MS)) /* orphans may end at any time */
+        limit = REAP_MS;
+    int is_shortened = limit >= 0 && (timeout < 0 || limit < timeout);
+    int ready = poll(polled, count, is_shortened ? limit : timeout);
+    for (struct client *client = host->clients; ready > 0 && client; client = client->next)
+        if (client->socket >= 0 && polled[at++].revents)
             serve_client(client);
     int arrives = ready > 0 && polled[0].revents;
     for (; ready > 0 && at < count; at++)
@@ -516,6 +520,8 @@ int host_serve(int listener, const char *directory, const char *name, int expect
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     raise_descriptor_limit();
+    /* The first shim's, which the reaper and other shims' tasks would inherit. */
+    syscall(SYS_set_mempolicy, 0, NULL, 0);
     int failed = make_space(&host);
     if (failed < 0) { /* stays, to refuse all ranks of the launcher with one message */
         snprintf(host.space_error, sizeof(host.space_error),

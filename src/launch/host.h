@@ -125,7 +125,7 @@ void launch_report_shortage(struct host *host, struct launch *launch, int status
  * not allowed, or while another launch is traced.
  *
  * hydra_status_hold: called when the task of `failed` has ended badly, before its shim learns that;
- * until hydra_status_release, when all tasks of the launch on this host have ended.
+ * until shortly after hydra_status_release, when all tasks of the launch on this host have ended.
  * hydra_status_hold_all: called when all tasks have ended, before any shim learns that; until each
  * shim has begun to exit, so that nothing can change its status. */
 void hydra_status_hold(const struct host *host, const struct client *failed);
@@ -141,7 +141,7 @@ struct client {
     int pid;
     uint64_t start_ticks; /* of that PID */
     struct peer peer;     /* the shim */
-    int is_hydra;         /* its launcher */
+    uint32_t hydra;       /* enum protocol_hydra */
     char program[256];    /* as it was named */
     int has_launcher_number, is_first;
     int number_is_withheld; /* the launcher gave it a number, which it cannot have in this space */

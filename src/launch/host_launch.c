@@ -48,7 +48,7 @@ static struct launch *create(struct host *host, const struct protocol_request *h
     launch->id = head->launch;
     launch->ranks = head->ntasks > 0 ? (unsigned)head->ntasks : 1;
     launch->token = say_once_create();
-    launch->refused_before = refused_calls();
+    launch->refused_before = host->space_error[0] ? 0 : refused_calls();
     launch->next = host->launches;
     host->launches = launch;
     int result =
@@ -266,21 +266,22 @@ void launch_check_mappings(struct host *host)
 
 /* ---- The exit status that Hydra (MPICH) reports for a job in which a rank fails ----
  *
- * When a rank ends without PMI_Finalize, Hydra's proxy sets the status of all other ranks to 0 and
- * kills them. While any output is open, the proxy reaps one ended rank at each event: that rank's
- * status, SIGKILL, replaces the 0 and is ORed to the failed rank's. When all output is closed, the
- * proxy only counts the ranks that it reaps. A killed process closes its output before it can be
- * reaped, so its status is not used. A killed shim can be reaped at once, while its task still
- * holds the output open.
+ * When a rank ends without PMI_Finalize, Hydra's proxy sees the end of its PMI connection and kills
+ * all ranks of the node. The job's status is the bitwise or of those that the proxy counts:
  *
- * The proxy notices by the end of the rank's PMI connection, stores 1 as a provisional status, and
- * kills. If it has reaped that rank already, at an event of another one, the 1 stays.
+ * - that of the failed rank; but if the proxy has reaped it before it sees the end of the
+ *   connection, version 4.0 counts 1 instead, and later ones kill nobody
+ * - that of a rank that it reaps while some output is open, SIGKILL's 9; it looks for an ended rank
+ *   at each event. Those that it reaps when all output is closed do not count. A killed process
+ *   closes its output before it can be reaped, but a killed shim can be reaped at once, while its
+ *   task still holds the output open
  *
- * Therefore, when a rank has failed, the host traces the shims of the launch. The kernel lets the
- * parent reap a traced process only when the tracer has reaped it or detaches, here when all tasks
- * of the launch have ended. The failed rank's shim is let go earlier, when another one has been
- * killed. It must be if Hydra does not kill, as with a program without MPI, which it does not
- * notice otherwise: a crashed rank then has it kill the others.
+ * Therefore the host traces the shims of the node when a rank has failed. The kernel lets the
+ * parent reap a traced process only when the tracer has reaped it or detaches. A failed rank's shim
+ * is let go when Hydra has killed another one, or after FAILED_TIMEOUT_MS: if Hydra kills nobody,
+ * as with programs without MPI, it learns of a crash only by reaping the shim. Killed shims are let
+ * go CLOSING_MS after all tasks of the launch have ended, in which Hydra sees the end of the
+ * output. A shim whose parent is not Hydra's proxy, but a script, needs nothing of this.
  *
  * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
  * has stopped at the beginning of its exit. Before that no shim can be reaped, and after it no shim
@@ -291,36 +292,45 @@ void launch_check_mappings(struct host *host)
 
 /* TRACE_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
  * PMI_Finalize. */
-enum { TRACE_TIMEOUT_MS = 5000, TRACE_INTERVAL_MS = 5, CRASHED_TIMEOUT_MS = 500 };
-/* After the last task's end, in which Hydra sees that the output is closed. */
-enum { CLOSING_MS = 100 };
+enum {
+    TRACE_TIMEOUT_MS = 5000,
+    TRACE_INTERVAL_MS = 5,
+    FAILED_TIMEOUT_MS = 500,
+    CLOSING_MS = 300,
+};
+
+struct traced_shim {
+    _Atomic pid_t pid; /* the tracer sets it to 0 when the shim needs no attention any more */
+    /* Its task has ended badly. By the polling thread, before the shim can know it. */
+    _Atomic int has_failed;
+    uint64_t deadline; /* until when it is held because of that; 0: it has not ended yet */
+};
 
 struct tracer {
     const struct launch *launch; /* NULL: until each shim has begun to exit */
-    pid_t failed;                /* the shim of the rank that has failed, or 0 */
-    int has_killed;              /* Hydra, another shim */
-    uint64_t crashed_deadline;   /* of `failed`; 0: it has not crashed yet */
+    int has_killed;              /* Hydra has killed a shim */
     unsigned count;
-    pid_t shims[]; /* 0: needs no attention any more */
+    struct traced_shim shims[];
 };
 
+/* The polling thread's. In use while is_tracing, then freed by the next one. */
+static struct tracer *tracer;
 /* The launch for which the tracer waits, or NULL. The polling thread sets it before it starts the
  * tracer and clears it when all tasks have ended; the tracer clears it at its deadline. The tracer
  * only tests it: it orders nothing else. */
 static _Atomic(const struct launch *) held;
 /* Whether there is a tracer. Set by the polling thread, cleared by the tracer as its last act. */
 static _Atomic int is_tracing;
-/* Posted by the tracer when it traces, awaited by the polling thread. Not in the tracer's memory,
- * which the tracer frees. */
+/* Posted by the tracer when it traces, awaited by the polling thread. */
 static sem_t tracing_begun;
 
 /* A traced shim stops at each signal. It may also be stopped (SIGTSTP) and continued. */
 static void pass_on_signal(pid_t shim)
 {
-    int status;
-    if (waitpid(shim, &status, __WALL | WNOHANG) != shim || !WIFSTOPPED(status))
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_PID, (id_t)shim, &info, WSTOPPED | WNOHANG | __WALL) != 0 || info.si_pid == 0)
         return;
-    int number = WSTOPSIG(status), is_event = status >> 16 == PTRACE_EVENT_STOP;
+    int number = info.si_status & 0xff, is_event = info.si_status >> 8 == PTRACE_EVENT_STOP;
     if (is_event && number != SIGTRAP)
         ptrace(PTRACE_LISTEN, shim, 0, 0); /* it stays stopped until SIGCONT */
     else
@@ -328,27 +338,26 @@ static void pass_on_signal(pid_t shim)
 }
 
 /* Whether the parent must not reap the shim yet, which has ended. */
-static int must_stay(struct tracer *tracer, pid_t shim, const siginfo_t *info)
+static int must_stay(struct tracer *own, struct traced_shim *shim, const siginfo_t *info)
 {
-    if (!tracer->launch)
+    if (!own->launch)
         return 0;
-    if (shim != tracer->failed) {
+    if (!atomic_load_explicit(&shim->has_failed, memory_order_relaxed)) {
         int was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
-        tracer->has_killed |= was_killed;
+        own->has_killed |= was_killed;
         return was_killed;
     }
-    if (!tracer->crashed_deadline)
-        tracer->crashed_deadline =
-            info->si_code == CLD_EXITED ? UINT64_MAX : futex_deadline(CRASHED_TIMEOUT_MS);
-    return !tracer->has_killed && futex_now_ns() < tracer->crashed_deadline;
+    if (!shim->deadline)
+        shim->deadline = futex_deadline(FAILED_TIMEOUT_MS);
+    return !own->has_killed && futex_now_ns() < shim->deadline;
 }
 
 /* Returns whether the tracer must attend to the shim again. */
-static int trace_shim(struct tracer *tracer, pid_t shim)
+static int trace_shim(struct tracer *own, struct traced_shim *shim, pid_t pid)
 {
     siginfo_t info = {.si_pid = 0};
     int options = WEXITED | WSTOPPED | WNOHANG | __WALL;
-    if (waitid(P_PID, (id_t)shim, &info, options | WNOWAIT) != 0)
+    if (waitid(P_PID, (id_t)pid, &info, options | WNOWAIT) != 0)
         return errno == EINTR;
     if (info.si_pid == 0)
         return 1;
@@ -357,81 +366,89 @@ static int trace_shim(struct tracer *tracer, pid_t shim)
     if (info.si_code == CLD_TRAPPED && info.si_status == (SIGTRAP | PTRACE_EVENT_EXIT << 8))
         return 0; /* stays stopped until the tracer ends */
     if (!has_ended)
-        pass_on_signal(shim);
-    if (!has_ended || must_stay(tracer, shim, &info))
+        pass_on_signal(pid);
+    if (!has_ended || must_stay(own, shim, &info))
         return 1;
     /* Now its parent can reap it. */
-    (void)waitid(P_PID, (id_t)shim, &info, WEXITED | WNOHANG | __WALL);
+    (void)waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | __WALL);
     return 0;
 }
 
-/* Returns whether the shims must still be traced. */
-static int trace_shims(struct tracer *tracer)
+/* Returns whether the shims must still be traced: while tasks run, and until those whose tasks have
+ * failed have ended. */
+static int trace_shims(struct tracer *own)
 {
-    int is_awaited = 0;
-    for (unsigned i = 0; i < tracer->count; i++) {
-        if (tracer->shims[i] && !trace_shim(tracer, tracer->shims[i]))
-            tracer->shims[i] = 0;
-        is_awaited |= tracer->shims[i] != 0;
+    int is_awaited =
+        own->launch && atomic_load_explicit(&held, memory_order_relaxed) == own->launch;
+    for (unsigned i = 0; i < own->count; i++) {
+        struct traced_shim *shim = &own->shims[i];
+        pid_t pid = atomic_load_explicit(&shim->pid, memory_order_relaxed);
+        if (!pid)
+            continue;
+        if (!trace_shim(own, shim, pid))
+            atomic_store_explicit(&shim->pid, 0, memory_order_relaxed);
+        else
+            is_awaited |= !own->launch || (!shim->deadline && shim->has_failed);
     }
-    return tracer->launch ? atomic_load_explicit(&held, memory_order_relaxed) == tracer->launch
-                          : is_awaited;
+    return is_awaited;
+}
+
+/* Whether an ended shim is held. */
+static int holds_some(const struct tracer *own)
+{
+    int holds = own->has_killed;
+    for (unsigned i = 0; i < own->count; i++)
+        holds |= own->shims[i].deadline && own->shims[i].pid;
+    return holds;
 }
 
 static void *trace(void *argument)
 {
     static const struct timespec interval = {.tv_nsec = TRACE_INTERVAL_MS * 1000000},
                                  closing = {.tv_nsec = CLOSING_MS * 1000000};
-    struct tracer *tracer = argument;
-    long options = tracer->launch ? 0 : PTRACE_O_TRACEEXIT;
-    for (unsigned i = 0; i < tracer->count; i++)
-        if (ptrace(PTRACE_SEIZE, tracer->shims[i], 0, options) != 0)
-            tracer->shims[i] = 0;
+    struct tracer *own = argument;
+    long options = own->launch ? 0 : PTRACE_O_TRACEEXIT;
+    for (unsigned i = 0; i < own->count; i++)
+        if (ptrace(PTRACE_SEIZE, own->shims[i].pid, 0, options) != 0)
+            own->shims[i].pid = 0;
     sem_post(&tracing_begun);
     uint64_t deadline = futex_deadline(TRACE_TIMEOUT_MS);
-    while (trace_shims(tracer) && futex_now_ns() < deadline)
+    while (trace_shims(own) && futex_now_ns() < deadline)
         nanosleep(&interval, NULL);
-    if (tracer->has_killed)
+    if (holds_some(own))
         nanosleep(&closing, NULL);
-    free(tracer);
     atomic_store_explicit(&held, NULL, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 0, memory_order_release);
     return NULL;
 }
 
-/* The shims of the launch. failed: the member whose task has failed, or NULL. */
-static struct tracer *list_shims(const struct host *host, const struct launch *launch,
-                                 const struct client *failed)
+/* is_failed: some rank of the launch has failed; else each shim is traced until it exits. */
+static int list_shims(const struct host *host, const struct launch *launch, int is_failed)
 {
-    struct tracer *tracer = calloc(1, sizeof(*tracer) + launch->running * sizeof(tracer->shims[0]));
+    free(tracer);
+    tracer = calloc(1, sizeof(*tracer) + launch->running * sizeof(tracer->shims[0]));
     if (!tracer)
-        return NULL;
-    tracer->launch = failed ? launch : NULL;
-    tracer->failed = failed ? failed->peer.pid : 0;
+        return 0;
+    tracer->launch = is_failed ? launch : NULL;
     for (const struct client *client = host->clients; client; client = client->next)
         if (client->launch == launch && client->socket >= 0 &&
+            (!is_failed || client->hydra == PROTOCOL_HYDRA_PARENT) &&
             peer_confirm(client->socket, &client->peer) == 0)
-            tracer->shims[tracer->count++] = client->peer.pid;
-    return tracer;
+            tracer->shims[tracer->count++].pid = client->peer.pid;
+    return 1;
 }
 
-static void start_tracer(const struct host *host, const struct launch *launch,
-                         const struct client *failed)
+static void start_tracer(const struct host *host, const struct launch *launch, int is_failed)
 {
     pthread_t thread;
-    if (atomic_load_explicit(&is_tracing, memory_order_acquire))
+    if (atomic_load_explicit(&is_tracing, memory_order_acquire) ||
+        !list_shims(host, launch, is_failed) || sem_init(&tracing_begun, 0, 0) != 0)
         return;
-    struct tracer *tracer = list_shims(host, launch, failed);
-    if (!tracer || sem_init(&tracing_begun, 0, 0) != 0) {
-        free(tracer);
-        return;
-    }
     atomic_store_explicit(&held, tracer->launch, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 1, memory_order_relaxed);
     if (pthread_create(&thread, NULL, trace, tracer) != 0) {
         atomic_store_explicit(&held, NULL, memory_order_relaxed);
         atomic_store_explicit(&is_tracing, 0, memory_order_relaxed);
-        free(tracer);
         return;
     }
     pthread_detach(thread);
@@ -441,13 +458,20 @@ static void start_tracer(const struct host *host, const struct launch *launch,
 
 void hydra_status_hold(const struct host *host, const struct client *failed)
 {
-    if (failed->is_hydra && failed->launch && failed->launch->running > 1)
-        start_tracer(host, failed->launch, failed);
+    if (!failed->launch || failed->hydra != PROTOCOL_HYDRA_PARENT)
+        return;
+    start_tracer(host, failed->launch, 1);
+    if (!atomic_load_explicit(&is_tracing, memory_order_acquire) ||
+        tracer->launch != failed->launch)
+        return;
+    for (unsigned i = 0; i < tracer->count; i++)
+        if (atomic_load_explicit(&tracer->shims[i].pid, memory_order_relaxed) == failed->peer.pid)
+            atomic_store_explicit(&tracer->shims[i].has_failed, 1, memory_order_relaxed);
 }
 
 void hydra_status_hold_all(const struct host *host, const struct launch *launch)
 {
-    start_tracer(host, launch, NULL);
+    start_tracer(host, launch, 0);
 }
 
 void hydra_status_release(const struct launch *launch)

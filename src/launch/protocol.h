@@ -57,6 +57,10 @@ enum protocol_absence {
     PROTOCOL_DECLINED /* the shim does not trust this host; argv[0] says why */
 };
 
+/* Whether the launcher combines exit statuses as Hydra does (host_launch.c), and is the shim's
+ * parent. */
+enum protocol_hydra { PROTOCOL_HYDRA_NONE, PROTOCOL_HYDRA_ABOVE, PROTOCOL_HYDRA_PARENT };
+
 struct protocol_request {
     struct shared_header header;
     uint32_t flags; /* ONESPACE_SPAWN_* */
@@ -69,7 +73,7 @@ struct protocol_request {
     uint64_t launch; /* equal for ranks that one launcher started together; with a number only */
     uint64_t stack_size;
     int32_t policy_mode; /* memory policy, 0: default */
-    uint32_t is_hydra;   /* the launcher combines statuses as Hydra does (host_launch.c) */
+    uint32_t hydra;      /* enum protocol_hydra */
     uint64_t policy_nodes[16];
     uint64_t signal_mask, ignored; /* bit n-1 for signal n */
     struct protocol_self_report self_report;

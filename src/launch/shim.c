@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/proc.h"
 #include "launch/capacity.h"
 #include "launch/identity.h"
 #include "launch/protocol.h"
@@ -86,6 +87,16 @@ static int hydra_socket(void)
     return text ? atoi(text) : -1;
 }
 
+/* Slurm's PMI-2 has PMI_FD, too. */
+static enum protocol_hydra hydra_of(const struct shim_task *task)
+{
+    struct proc_stat stat;
+    if (hydra_socket() < 0 || task->launcher <= 0 || proc_read_stat(task->launcher, &stat) != 0 ||
+        strncmp(stat.name, "hydra_", 6) != 0)
+        return PROTOCOL_HYDRA_NONE;
+    return task->launcher == getppid() ? PROTOCOL_HYDRA_PARENT : PROTOCOL_HYDRA_ABOVE;
+}
+
 static void fill_request(struct protocol_request *request, const struct shim_task *task,
                          const sigset_t *mask)
 {
@@ -102,7 +113,7 @@ static void fill_request(struct protocol_request *request, const struct shim_tas
     request->ntasks = task->ntasks;
     request->launch = hash_text(HASH_SEED, task->launch);
     request->stack_size = task->stack_size;
-    request->is_hydra = hydra_socket() >= 0;
+    request->hydra = hydra_of(task);
     if (syscall(SYS_get_mempolicy, &request->policy_mode, request->policy_nodes, 1024, NULL, 0) !=
         0)
         request->policy_mode = 0;
@@ -270,12 +281,24 @@ static int fail_without_host(const struct shim_task *task)
 
 /* Blocks all signals, so that each can be forwarded, including those that this process ignores: the
  * task may have set a handler meanwhile. Faults of this process kill it nevertheless. */
-static int open_signals(sigset_t *old)
+static void block_signals(sigset_t *old)
 {
     sigset_t set;
     sigfillset(&set);
     sigprocmask(SIG_BLOCK, &set, old);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* The same, except that while no host is found a user and a launcher can end this process. */
+static int open_signals(sigset_t *old)
+{
+    static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+    sigset_t set, all;
+    sigfillset(&all);
+    set = all;
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        sigdelset(&set, ending[i]);
+    sigprocmask(SIG_BLOCK, &set, old);
+    return signalfd(-1, &all, SFD_CLOEXEC);
 }
 
 /* Signals that this process caused itself (SIGPIPE, SIGTTOU, SIGXFSZ), and the end of a child that
@@ -377,7 +400,7 @@ static int bind_self(const struct shim_task *task)
  * the host that, and nothing else. Returns a negated exit status. */
 static int decline(const struct shim_task *task, int socket, const char *message)
 {
-    static const struct timeval timeout = {.tv_sec = 1};
+    static const struct timeval timeout = {.tv_sec = 10};
     struct protocol_reply reply;
     setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     if (task->number >= 0 && request_send_absence(socket, task, PROTOCOL_DECLINED, message) == 0)
@@ -469,6 +492,7 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
         int socket = find_host(task);
         if (socket < 0)
             return -socket;
+        block_signals(NULL);
         result = request_send(socket, task, sent, mask);
         if (result == 0 || is_lost(result)) /* read what the host sent before */
             result = await_answer(socket, sent, reply, &is_held);
@@ -486,11 +510,20 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
     return print_failure(message);
 }
 
+/* A socket must not become standard error, where messages are printed. The task has them closed. */
+static void open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
+            return;
+}
+
 int shim_run(const struct shim_task *task)
 {
     static struct sent_fds sent;
     struct protocol_reply reply = {0};
     sigset_t old;
+    open_standard_descriptors();
     if (bind_self(task) != 0)
         return 2;
     if (task->number >= 0)

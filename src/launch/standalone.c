@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "base/raw.h"
 #include "launch/capacity.h"
 #include "launch/report.h"
@@ -277,16 +278,30 @@ static int wait_for_any(struct onespace_status *status, int timeout_ms)
     }
 }
 
+/* Milliseconds that tasks have left to end after the first failure; -1: no failure ends them. */
+static int grace_left_ms(const struct run_options *run)
+{
+    static uint64_t deadline;
+    if (!run->kill_on_failure || !tasks.failure)
+        return -1;
+    if (!deadline)
+        deadline = futex_deadline(GRACE_MS);
+    uint64_t now = futex_now_ns();
+    return now < deadline ? (int)((deadline - now) / 1000000) + 1 : 0;
+}
+
 static void wait_all(const struct run_options *run)
 {
     while (tasks.alive > 0) {
         struct onespace_status status;
-        int timeout = run->kill_on_failure && tasks.failure ? GRACE_MS : -1;
-        int id = wait_for_any(&status, timeout);
+        int left = grace_left_ms(run);
+        if (left == 0)
+            kill_all(SIGKILL);
+        int id = wait_for_any(&status, left ? left : -1);
         if (id > 0)
             record_end(run, &status);
         else if (id == -ETIMEDOUT)
-            kill_all(SIGKILL);
+            continue;
         else if (id == -EOWNERDEAD) {
             fprintf(stderr,
                     "onespace run: the reaper of the space was killed, and the tasks with it\n");

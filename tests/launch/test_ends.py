@@ -1,5 +1,7 @@
 """Jobs under launchers that end badly end as they do with plain processes, and leave nothing behind."""
+import contextlib
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -38,16 +40,17 @@ def statuses(mpi, end):
     return allowed
 
 
-def expect_the_same(job, mpi, program, what, allowed, **options):
+def expect_the_same(job, mpi, program, what, allowed, with_processes=frozenset(), **options):
     """Does it with processes and with tasks: the launcher's exit status must be one of the allowed ones, each time."""
     for prefix in ([], RUN):
         command = job.start(mpi.command(2, [*prefix, *program]), timeout=TIME, env=mpi.env, **options)
         what(command)
         result = command.finish()
-        assert result.code in allowed, f"{allowed} are allowed: {result}"
+        accepted = allowed if prefix else allowed | with_processes
+        assert result.code in accepted, f"{accepted} are allowed: {result}"
 
 
-@pytest.mark.parametrize("late_us", [0, 1000, 10000])
+@pytest.mark.parametrize("late_us", [0, 1000, 5000])
 @pytest.mark.parametrize("way,code", [("exit", 3), ("abort", 6)])
 @pytest.mark.parametrize("name", ["mpich", "wheel-mpich"])
 def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way, code, late_us):
@@ -60,11 +63,30 @@ def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way,
         job.run(argv, timeout=TIME, env=env).expect(code)
 
 
+@pytest.mark.parametrize("late_us", [0, 1000])
+@pytest.mark.parametrize("ranks, way", [(1, "exit"), (4, "exit-all")])
+def test_status_is_the_failed_ranks_when_nobody_is_left_to_be_killed(job, guests, ranks, way, late_us):
+    mpi = MPIS["mpich"].needed()
+    argv = mpi.command(ranks, [*RUN, guests.mpi(mpi, "mpi_end"), way])
+    env = {**mpi.env, "LD_PRELOAD": guests("late_reaping.so"), "LATE_US": str(late_us)}
+    for _ in range(4):
+        job.run(argv, timeout=TIME, env=env).expect(3)
+
+
 def test_crash_without_mpi_ends_the_others_under_hydra(job):
     """Hydra learns of it when it reaps the shim, which is held for half a second."""
     mpi = MPIS["mpich"].needed()
     script = "if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 600"
     assert job.run(mpi.command(2, [*RUN, *sh(script)]), timeout=TIME, env=mpi.env).code != 0
+
+
+def test_failed_rank_behind_a_script_ends_the_job_under_hydra(job, guests):
+    """The shim is the script's child, which sees its end."""
+    mpi = MPIS["mpich"].needed()
+    script = '"$@"; code=$?; echo ended with $code >&2; exit $code'
+    result = job.run(mpi.command(2, ["sh", "-c", script, "sh", *RUN, guests.mpi(mpi, "mpi_end"), "exit"]), timeout=TIME,
+                     env=mpi.env)
+    assert result.code in statuses(mpi, WAYS["exit"]) | {1}, str(result)
 
 
 def ranks_ready(command):
@@ -80,7 +102,10 @@ def ranks_ready(command):
 @pytest.mark.parametrize("way", WAYS)
 def test_rank_ends_badly(job, guests, stock_mpi, way):
     program = [guests.mpi(stock_mpi, "mpi_end"), way]
-    expect_the_same(job, stock_mpi, program, lambda command: None, statuses(stock_mpi, WAYS[way]))
+    # Hydra's provisional status (src/launch/host_launch.c): of 25 jobs of processes 10 had it when the proxy was 0.2 ms
+    # late.
+    provisional = {1} if stock_mpi.hydra and way == "exit" else set()
+    expect_the_same(job, stock_mpi, program, lambda command: None, statuses(stock_mpi, WAYS[way]), provisional)
 
 
 @pytest.mark.parametrize("way", ["crash", "mpi_abort"])
@@ -147,40 +172,59 @@ def test_interrupt_from_the_terminal(job, guests, mpi):
                     statuses_of_launcher(mpi, signal.SIGINT), terminal=True)
 
 
-def test_forwarded_signal_decides_the_status_of_all_shims_under_hydra(job):
-    """As of all processes. Hydra forwards the signal to each rank, and kills the others when the first is dead."""
-    shims = [job.start([*RUN, "--space", "signalled", *sh("echo pid $$; exec sleep 40")], timeout=TIME,
-                       env={"PMI_FD": "1000", "PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank),
-                            "MPI_LOCALNRANKS": "2"}) for rank in range(2)]
-    for shim in shims:
-        shim.wait_for("pid")
-    first_task = shims[0].so_far().out.split()[1]
-    shims[1].signal(signal.SIGSTOP)
+PROXY = """#!/usr/bin/python3
+import os, subprocess, sys
+ranks = [subprocess.Popen(sys.argv[1:], env={**os.environ, "PMI_RANK": rank, "MPI_LOCALRANKID": rank}) for rank in "01"]
+print("shims", *(rank.pid for rank in ranks), flush=True)
+print("ended", *(rank.wait() for rank in ranks), flush=True)
+"""
+
+
+def test_forwarded_signal_decides_the_status_of_all_shims_under_hydra(job, tmp_path):
+    """As of all processes. Hydra forwards the signal to each rank, and kills the others when the first is dead. The
+    host waits for the others for a time, within which this test must let one go on: else it tries again."""
+    proxy = tmp_path / "hydra_pmi_proxy"
+    proxy.write_text(PROXY)
+    proxy.chmod(0o755)
+    assert any(forwarded_signal_decides(job, proxy) for _ in range(5)), "the machine is too busy"
+
+
+def forwarded_signal_decides(job, proxy):
+    command = job.start([proxy, *RUN, "--space", "signalled", *sh("echo task $PMI_RANK $$; exec sleep 600")],
+                        timeout=TIME, env={"PMI_FD": "1000", "MPI_LOCALNRANKS": "2"})
+    command.wait_for("shims")
+    command.wait_for("task", 2)
+    shims = [int(pid) for pid in re.search(r"shims (\d+) (\d+)", command.so_far().out).groups()]
+    first_task = re.search(r"task 0 (\d+)", command.so_far().out)[1]
+    os.kill(shims[1], signal.SIGSTOP)
     began = time.monotonic()
     for shim in shims:
-        shim.signal(signal.SIGINT)
+        os.kill(shim, signal.SIGINT)
     while os.path.exists(f"/proc/{first_task}"):
         time.sleep(0.01)
     time.sleep(0.2)
-    ended = shims[0].process.poll() is not None
+    ended = shims[0] not in [shim.pid for shim in job.shims()]
     assert not ended or time.monotonic() - began > AWAIT_OTHERS_S, "it did not wait for the other task's end"
-    shims[1].signal(signal.SIGCONT)
-    while all(shim.process.poll() is None for shim in shims):
+    os.kill(shims[1], signal.SIGCONT)
+    is_in_time = time.monotonic() - began < AWAIT_OTHERS_S
+    while len(left := [shim.pid for shim in job.shims() if shim.state != "Z"]) == 2:
         pass
-    for shim in shims:
-        if shim.process.poll() is None:
-            shim.signal(signal.SIGKILL)
-    results = [shim.finish() for shim in shims]
-    assert [result.code for result in results] == [128 + signal.SIGINT] * 2, list(map(str, results))
+    for shim in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(shim, signal.SIGKILL)
+    result = command.finish()
+    assert not is_in_time or f"ended {-signal.SIGINT} {-signal.SIGINT}" in result.out, str(result)
+    return is_in_time
 
 
 def test_program_catches_the_launchers_signal(job, stock_mpi):
     """SIGTERM to the launcher reaches the programs' own handlers, if it reaches those of processes."""
     script = "trap 'echo caught >> caught; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
     caught = []
+    patient = {**stock_mpi.env, "OMPI_MCA_odls_base_sigkill_timeout": "4"}  # seconds, after SIGTERM
     for prefix in ([], RUN):
         path = os.path.join(job.runtime, "caught")
-        command = job.start(stock_mpi.command(2, [*prefix, "/bin/sh", "-c", script]), timeout=TIME, env=stock_mpi.env,
+        command = job.start(stock_mpi.command(2, [*prefix, "/bin/sh", "-c", script]), timeout=TIME, env=patient,
                             cwd=job.runtime)
         command.wait_for("ready", 2)
         command.signal(signal.SIGTERM)
@@ -204,7 +248,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 def test_signal_to_onespace_run_reaches_the_task(job, run, number):
     name = number.name[3:]
     command = job.start([*run, *sh(f"trap 'echo got {name}; exit 9' {name}; echo up; "
-                                   "i=0; while [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done")], timeout=15)
+                                   "i=0; while [ $i -lt 1000 ]; do sleep 0.1; i=$((i+1)); done")], timeout=15)
     command.wait_for("up")
     command.signal(number)
     command.finish().expect(9, shows=f"got {name}")
@@ -354,7 +398,7 @@ def test_killed_host_is_reported_and_the_space_can_be_made_again(job):
 def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
     """With its process group, as launchers kill. Only the directory may stay, which the next one uses and removes."""
     late = [tool("strace", "strace"), "-f", "-qq", "-o", "/dev/null", "-e", "trace=setsid", "-e",
-            "inject=setsid:delay_enter=3000000"]  # microseconds; the child that leaves the group is held there
+            "inject=setsid:delay_enter=30000000"]  # microseconds; the child that leaves the group is held there
     command = job.start([*late, *RUN, "--space", "lost", "true"], timeout=30)
     while len(job.shims()) < 2 and command.process.poll() is None:
         time.sleep(0.01)
@@ -367,7 +411,7 @@ def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
 
 def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
     late = [tool("strace", "strace"), "-qq", "-o", "/dev/null", "-e", "trace=connect", "-e",
-            "inject=connect:delay_enter=2000000:when=3"]  # the one after the host was started
+            "inject=connect:delay_enter=5000000:when=3"]  # the one after the host was started
     command = job.start([*late, *RUN, "--space", "lost", "echo", "ran"], timeout=30)
     while not job.hosts() and command.process.poll() is None:
         time.sleep(0.01)
@@ -377,4 +421,30 @@ def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
 
 def test_background_child_of_a_task_outlives_it(job, run):
     """As in a shell: what a program puts in the background and lets go of is not killed with it."""
-    job.run([*run, *sh("(sleep 0.5; echo later) & echo now")], timeout=15).expect(out="now\nlater\n")
+    job.run([*run, *sh("(sleep 0.5; echo later) & echo now")]).expect(lines=["later", "now"])
+
+
+def test_orphans_of_tasks_are_reaped_while_their_tasks_run(job):
+    """The host adopts them, as init adopts those of processes."""
+    def zombies(parent):
+        states = [path.read_text().rsplit(") ", 1)[1].split()[:2] for path in pathlib.Path("/proc").glob("[0-9]*/stat")]
+        return states.count(["Z", str(parent)])
+
+    command = job.start([*RUN, "--space", "orphans", *sh("for i in 1 2 3; do (true &); done; echo made; read x")],
+                        stdin=subprocess.PIPE)
+    command.wait_for("made")
+    host = job.hosts()[0].pid
+    assert eventually(lambda: zombies(host) == 0), zombies(host)
+    command.process.stdin.close()
+    command.finish().expect(1)
+
+
+def test_standard_descriptors_may_be_closed(job):
+    """No socket takes their numbers, which the task has closed, too."""
+    first = job.start([*RUN, "--space", "closed", *sh("echo up; read x")], stdin=subprocess.PIPE)
+    first.wait_for("up")
+    script = f"exec 0<&- 1>&- 2>&-; exec {shlex.join([*RUN, '--space', 'closed'])} " \
+             "sh -c 'for fd in 0 1 2; do test ! -e /proc/self/fd/$fd || exit 1; done; exit 7'"
+    job.run(sh(script)).expect(7)
+    first.process.stdin.close()
+    first.finish().expect(1)

@@ -23,6 +23,15 @@ def test_calls_that_the_reaper_needs_are_missed_at_once(job, call):
     assert result.code == 1 and "cannot make a space: Operation not permitted" in result.err, str(result)
 
 
+def test_ranks_of_a_host_without_a_space_are_refused_once(job):
+    ranks = [job.start([*RUN, "--space", "none", "true"], preexec_fn=forbid(WAIT4, error=errno.EPERM),
+                       env={"PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank), "MPI_LOCALNRANKS": "2"})
+             for rank in range(2)]
+    results = [rank.finish() for rank in ranks]
+    assert all(result.code == 1 for result in results), list(map(str, results))
+    assert sum(result.err.count("cannot make a space: Operation not permitted") for result in results) == 1, results
+
+
 @pytest.mark.parametrize("options", [[], ["--space", "test"]])
 def test_missing_proc_is_reported(job, options):
     if job.run(["unshare", "-rm", "true"]).code != 0:
