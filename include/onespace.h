@@ -279,11 +279,12 @@ ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
 /* Finds a symbol of a member's program or of its libraries, those opened later included, by reading
  * its ELF tables; symbols that only the file's .symtab has are found, too. size, in bytes, may be
- * NULL. If the task is still loading its libraries, waits for that for two seconds at most. The
+ * NULL. If the task is still loading its libraries, waits for that for 20 seconds at most. The
  * address is valid as long as the task lives or its memory is held (onespace_hold, or spawn with
  * ONESPACE_SPAWN_HOLD). 0. -ENOENT: there is no such symbol. -ENOTSUP: it is thread-local or an
  * indirect function. -ESRCH: there is no such member, or it has ended and its memory is not held.
- * -EINVAL: an empty name. -EAGAIN: see onespace_init. */
+ * -ETIMEDOUT: it has not begun to load its libraries. -EINVAL: an empty name. -EAGAIN: see
+ * onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_lookup(int id, const char *symbol, void **address,
                                                 size_t *size);
 

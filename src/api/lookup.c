@@ -22,7 +22,7 @@
 #include "space/registry.h"
 #include "space/member.h"
 
-enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 2000, LOAD_SLICE_MS = 20 };
+enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 20000, LOAD_SLICE_MS = 20 };
 
 static int peek(uintptr_t from, void *to, size_t size)
 {
@@ -210,6 +210,13 @@ static void program_path(const struct space_slot *slot, char *path, size_t size)
         snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
 }
 
+/* The root has no record, but a link map unless it is static. */
+static int is_static(const struct space_slot *slot)
+{
+    const struct child *child = (const struct child *)slot->child_record;
+    return !child || child->is_static;
+}
+
 static int find_in_task(const struct space_slot *slot, const char *name, void **address,
                         size_t *size)
 {
@@ -218,8 +225,10 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
     int result = -ENOENT;
     uintptr_t first = first_link_map(slot), at = first;
     struct link_map map;
-    if (!first) /* a static program */
+    if (!first && is_static(slot))
         return find_in_file(program, slot->interpreter_bias, name, address, size);
+    if (!first) /* ld.so has not begun */
+        return slot_is_alive(slot_state(slot)) ? -ETIMEDOUT : -ENOENT;
     for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
          i++, at = (uintptr_t)map.l_next) {
         if (peek(at, &map, sizeof(map)) != 0)

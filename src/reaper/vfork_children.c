@@ -116,11 +116,14 @@ static void find_children(struct space *space)
     (void)proc_each_number("/proc", record_if_child, space);
 }
 
-static void remove_departed(const struct space *space)
+/* Also those that are tasks: of a task that was just cloned the kernel may have stored the PID only
+ * after it was found. */
+static void remove_departed(struct space *space)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < child_count; i++)
-        if (process_presence(space, children[i]) == PRESENCE_HERE)
+        if (!slot_of_pid(space, children[i]) &&
+            process_presence(space, children[i]) == PRESENCE_HERE)
             children[kept++] = children[i];
     child_count = kept;
 }

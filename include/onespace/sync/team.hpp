@@ -381,9 +381,11 @@ inline int team_state::find_lost(int from) noexcept
     for (int i = from < 0 ? 0 : from; i < (from < 0 ? size() : from + 1); i++) {
         if (i == rank_)
             continue;
+        // In this order: a rank that has found another one lost says so before it leaves.
+        bool gone = controls_[i]->left.load(std::memory_order_acquire) || backing_->ended(i);
         if (auto lost = controls_[i]->broken.load(std::memory_order_acquire))
             return static_cast<int>(lost) - 1;
-        if (controls_[i]->left.load(std::memory_order_acquire) || backing_->ended(i))
+        if (gone)
             return i;
     }
     return -1;
