@@ -3,11 +3,10 @@ PyPI's ADIOS2, which has no MPI; they also support one that is built with Open M
 import os
 import pathlib
 import subprocess
-import time
 
 import pytest
 
-from jobs import BUILD, ROOT, RUN
+from jobs import BUILD, ROOT, RUN, eventually
 from launchers import MPIS
 
 PLUGIN = BUILD / "lib/libonespace-adios2.so"
@@ -85,12 +84,9 @@ def stream(job, guests, mpi_of_adios, tmp_path):
             return "".join(result.out for result in results)
 
         def contact(self):
-            """The contact file of a writer, for whose creation this waits up to ten seconds."""
+            """The contact file of a writer, for whose creation this waits."""
             contact = tmp_path / "data.onespace"
-            for _ in range(200):
-                if contact.exists():
-                    break
-                time.sleep(0.05)
+            assert eventually(contact.exists, 60)
             return contact
 
         def start_ranks(self, ranks, *words):

@@ -28,8 +28,8 @@ def counted(stream, guests):
 
 def test_put_and_get_copy_once(counted):
     """Steps are lent if the reader is fast enough, which on a busy machine it is not for each step."""
-    (written, read), _ = counted("put", "get", 40)
-    assert read == 40 and written < read
+    (written, read), _ = counted("put", "get", 400)
+    assert read == 400 and written < read
 
 
 def test_awaited_put_in_place_is_not_copied(counted):

@@ -13,7 +13,7 @@ def test_full_queue_blocks_the_writer(stream):
 
 def test_full_queue_discards_steps(stream):
     stream.configure(QueueLimit=1, QueueFullPolicy="Discard")
-    result = stream.run_pair("write data 40 2", "read data 50")
+    result = stream.run_pair("write data 40 2", "read data 300")
     steps = steps_of(result.out)
     assert "the end" in result.out and result.out.count("wrote") == 40, result
     assert steps == sorted(set(steps)) and 0 < len(steps) < 30, result
@@ -21,7 +21,7 @@ def test_full_queue_discards_steps(stream):
 
 def test_latest_step_is_read(stream):
     stream.configure(reader={"AlwaysProvideLatestTimestep": "true"})
-    result = stream.run_pair("write data 40 2", "read data 50")
+    result = stream.run_pair("write data 40 2", "read data 300")
     steps = steps_of(result.out)
     assert steps[-1] == 39 and len(steps) < 30, result
 

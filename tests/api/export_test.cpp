@@ -162,7 +162,7 @@ TEST_F(exports, are_never_read_half)
                 found++;
             }
     });
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(Patience);
     for (size_t i = 1; found < 20000 && std::chrono::steady_clock::now() < end; i++) {
         EXPECT_EQ(onespace_export("changing", reinterpret_cast<void *>(i), i), 0);
         EXPECT_EQ(onespace_unexport("changing"), 0);

@@ -93,7 +93,7 @@ TEST_F(imports, of_an_ended_task_are_refused)
     EXPECT_EQ(task.tell("export", "name").result, 0);
     task.close_input();
     ASSERT_TRUE(eventually([&] { return has_ended(task.id()); }));
-    EXPECT_EQ(onespace_import(task.id(), "name", &address, nullptr, 1000), -EOWNERDEAD);
+    EXPECT_EQ(onespace_import(task.id(), "name", &address, nullptr, Patience), -EOWNERDEAD);
     EXPECT_EQ(task.wait(), 0);
     EXPECT_TRUE(eventually(
         [&] { return onespace_import(task.id(), "name", &address, nullptr, 0) == -ESRCH; }));

@@ -23,11 +23,12 @@ def look(job, pid, **options):
 
 
 def test_space_has_a_root_and_its_tasks(job, started, observed):
+    begin = time.time()
     run = started("-n", "3", observed, count=3)
     space = look(job, run.pid)
     root = space["tasks"][0]
     assert space["root_pid"] == run.pid and space["problem"] is None
-    assert abs(space["created"] - time.time()) < 30
+    assert begin - 2 < space["created"] < time.time() + 2  # the kernel counts in ticks
     assert (root["id"], root["pid"], root["number"], root["state"]) == (0, run.pid, None, "running")
     assert root["program"] == str(pathlib.Path(ONESPACE).resolve())
     tasks = tasks_of(space)
@@ -55,7 +56,7 @@ def test_time_goes_on(job, started, observed):
     time.sleep(0.3)
     after = look(job, run.pid)
     for old, new in zip(before["tasks"], after["tasks"]):
-        assert 0.2 < new["time"] - old["time"] < 20
+        assert 0.2 < new["time"] - old["time"] < 60
 
 
 def test_cpu_seconds_are_the_tasks(job, started):
@@ -86,7 +87,7 @@ def test_copies_are_counted(job, started, observed, tmp_path):
 def test_executed_task_shows_what_it_runs_now(job, started, tool):
     cat = tool("cat")
     run = started("sh", "-c", "echo ready; exec cat")
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while True:
         task, = tasks_of(look(job, run.pid))
         if task["state"] == "executed" or time.monotonic() > until:
@@ -271,7 +272,7 @@ def test_users_see_their_own_spaces(job, started, somebody):
 def test_root_reads_the_space_of_a_user_as_that_user(job, started, somebody, tool, tmp_path):
     run = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
     trace = tmp_path / "trace"
-    calls = "trace=setgroups,setresgid,setresuid,process_vm_readv,pread64,fork,clone"
+    calls = "trace=setgroups,setresgid,setresuid,process_vm_readv,pread64"
     result = job.run([tool("strace", "strace"), "-f", "-e", calls, "-o", trace, *PS, "--json", str(run.pid)])
     assert as_json(result)[0]["uid"] == 65534, str(result)
     lines = [" ".join(line.split()) for line in trace.read_text().splitlines()]

@@ -172,14 +172,12 @@ long number_from(const char *name, long otherwise)
 Level settled(const Level &before)
 {
     Level level;
-    eventually(
-        [&] {
-            while (onespace_wait(ONESPACE_ANY, nullptr, 0) > 0)
-                ;
-            level = Level();
-            return !level.is_above(before);
-        },
-        10000);
+    eventually([&] {
+        while (onespace_wait(ONESPACE_ANY, nullptr, 0) > 0)
+            ;
+        level = Level();
+        return !level.is_above(before);
+    });
     return level;
 }
 

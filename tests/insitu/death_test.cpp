@@ -52,12 +52,21 @@ TEST_F(death, of_a_consumer_gives_its_step_back)
     expect_death_frees(producer, consumer);
 }
 
+static bool is_stopped(int pid)
+{
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    size_t name_end = text.rfind(") ");
+    return name_end != std::string::npos && text[name_end + 2] == 'T';
+}
+
 TEST_F(death, of_a_consumer_frees_the_producer_that_waits_for_it_to_take)
 {
     Producer producer;
     Task consumer(guest("consume", {Every}));
     EXPECT_EQ(consumer.line(), "open");
     EXPECT_EQ(onespace_kill(consumer.id(), SIGSTOP), 0);
+    ASSERT_TRUE(eventually([&] { return is_stopped(onespace_pid(consumer.id())); }));
     EXPECT_EQ(producer.begin(1), 0);
     EXPECT_EQ(producer.publish(), 0);
     expect_death_frees(producer, consumer);

@@ -101,19 +101,27 @@ def test_too_few_descriptors_are_reported_before_the_start(job, guests):
 
 
 def test_ranks_that_come_late_do_not_repeat_the_message(job, guests):
-    """As on a busy machine: the host that has reported it waits for them while they come one after another."""
+    """As on a busy machine: the host that has reported it waits for them while they come one after another, for five
+    seconds. If this test itself is later than that, it tries again."""
+    assert any(ranks_come_late(job, guests) for _ in range(5)), "the machine is too busy"
+
+
+def ranks_come_late(job, guests):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
-    results, reported = [], []
+    results, reported, is_in_time, last = [], [], True, time.monotonic()
     for first in range(0, RANKS, 16):
         some = launch(job, range(first, first + 16), [guests("awaits")], of=RANKS, preexec_fn=limit)
+        is_in_time &= time.monotonic() - last < 4
+        last = time.monotonic()
         some_results, some_reported = finish(some)
         results += some_results
         reported += some_reported
         time.sleep(0.5 if first + 16 < RANKS else 0)  # the host ends between them
     assert all(result.code == 1 and not result.out for result in results), list(map(str, results))
-    assert len(reported) == 1, reported
+    assert not is_in_time or len(reported) == 1, reported
+    return is_in_time
 
 
 def test_too_little_memory_is_reported_once(job, guests):
@@ -167,7 +175,8 @@ def of_host(job, name):
 VICTIMS = {
     "host": lambda job: of_host(job, "onespace-host"),
     "reaper": lambda job: of_host(job, "onespace-reaper"),
-    "shim": lambda job: [process.pid for process in job.shims()],
+    # Not the child with which one starts the host.
+    "shim": lambda job: [shim.pid for shim in job.shims() if shim.parent not in [other.pid for other in job.shims()]],
     "rank": lambda job: [process.pid for process in job.named("awaits")],
 }
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jobs import RUN
+from jobs import LONE_USER, RUN
 
 RANKS = 64
 INHERITED = 100
@@ -110,33 +110,37 @@ def test_stopped_shim_delays_no_other(job):
     assert [command.finish().out for command in stopped] == [f"rank {rank}\n" for rank in range(3)]
 
 
-def test_descriptors_in_flight_are_waited_for(job, somebody, guests):
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
+def test_descriptors_in_flight_are_waited_for(job, guests):
     """The kernel counts what a user has sent and nobody has received yet against the sender's limit."""
     limit = 64
 
     def become():
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-        somebody()
+        os.setgid(LONE_USER)
+        os.setuid(LONE_USER)
 
     os.chmod(job.runtime, 0o777)
-    os.chown(job.runtime, 65534, 65534)
+    os.chown(job.runtime, LONE_USER, LONE_USER)
     holder = os.fork()
-    if holder == 0:  # fills the account of user and limit, and empties it a moment later
+    if holder == 0:  # fills the account of user and limit, until it is killed
         try:
+            os.setsid()
             become()
             left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             for _ in range(limit // 10 + 1):
                 socket.send_fds(left, [b"x"], [left.fileno()] * 10)
             os.kill(os.getpid(), signal.SIGSTOP)
-            time.sleep(0.5)
         finally:
             os._exit(0)
     try:
-        os.waitpid(holder, os.WUNTRACED)
-        os.kill(holder, signal.SIGCONT)
-        result = job.run([*RUN, "--space", "flight", guests("descriptors")], cwd="/", timeout=30, preexec_fn=become)
+        assert os.WIFSTOPPED(os.waitpid(holder, os.WUNTRACED)[1])
+        command = job.start([*RUN, "--space", "flight", guests("descriptors")], cwd="/", preexec_fn=become)
+        time.sleep(0.5)
     finally:
+        os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)
+    result = command.finish()
     if result.code == 126 or "Permission denied" in result.err:
         pytest.skip("the build directory is not open to other users")
     assert result.code == 0 and "has 0:" in result.out, str(result)

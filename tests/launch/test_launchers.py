@@ -224,7 +224,7 @@ def test_rank_that_stays_alone_is_warned_of(job, stock_mpi):
 
 
 def test_ranks_that_share_a_space_are_not_warned_of(job, stock_mpi):
-    result = run_all(job, stock_mpi, 2, [*RUN, "sleep", "3"])
+    result = run_all(job, stock_mpi, 2, [*RUN, "sleep", "10"])
     assert result.code == 0 and "no other one" not in result.err, str(result)
 
 

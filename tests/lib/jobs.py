@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONESPACE = os.environ.get("ONESPACE_BIN", str(ROOT / "build/bin/onespace"))
 BUILD = pathlib.Path(os.environ.get("ONESPACE_BUILD", pathlib.Path(ONESPACE).resolve().parents[1]))
 RUN = [ONESPACE, "run"]
+TIMEOUT_MIN_S = 60  # limits are for what hangs: two whole runs may share the CPUs
 # A user without other processes, which RLIMIT_NPROC would count: not those of another run of these tests either.
 LONE_USER = 1_000_000 + os.getpid()
 GRACE_S = 15  # for the host to linger and to leave, on a busy machine
@@ -108,6 +109,7 @@ class Command:
 
     def __init__(self, job, argv, timeout, env, stdin, user_preexec, terminal, **options):
         self.job, self.argv = job, [str(word) for word in argv]
+        timeout = max(timeout, TIMEOUT_MIN_S)
         self.deadline = time.monotonic() + timeout
         self.timeout = timeout
         self.text = {1: b"", 2: b""}
@@ -214,7 +216,7 @@ class Job:
                     if not name.startswith(("PMI", "OMPI_", "SLURM_", "ONESPACE_"))}
         self.env.update(ONESPACE_TEST_JOB=self.token, XDG_RUNTIME_DIR=self.runtime, LC_ALL="C.UTF-8")
 
-    def start(self, argv, timeout=60, env=None, stdin=subprocess.DEVNULL, preexec_fn=None,
+    def start(self, argv, timeout=180, env=None, stdin=subprocess.DEVNULL, preexec_fn=None,
               terminal=False, **options):
         return Command(self, argv, timeout, {**self.env, **(env or {})}, stdin, preexec_fn, terminal,
                        **options)

@@ -43,7 +43,7 @@ def test_calls_that_fail_say_why(play):
             other.call("labs", -5)
         for owner in (task, other):
             owner.kill()
-            owner.wait(20)
+            owner.wait(60)
         with raises(ProcessLookupError, "cannot be looked up"):
             task.call("labs", -5)
         """)

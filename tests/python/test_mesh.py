@@ -8,7 +8,7 @@ from jobs import BUILD, ROOT, RUN
 # A producer of one step, and what each kind of mesh is made of: two cells side by side, each 1 x 2.
 PRODUCE = """
 def produce(arrays, **attributes):
-    with onespace.Producer("flow", consumers=1) as channel, channel.step(7, timeout=20) as step:
+    with onespace.Producer("flow", consumers=1) as channel, channel.step(7, timeout=60) as step:
         for name, array in arrays.items():
             step.put(name, array, units="K" if "fields" in name else "")
         for name, value in attributes.items():
@@ -28,10 +28,10 @@ def mesh_of(arrays, attributes, use):
     '''Calls use(mesh) while the step of such a producer, a task, is held.'''
     import pickle
     task = start("task", pickle.dumps((arrays, attributes)).hex())
-    with onespace.Consumer("flow", timeout=20) as channel:
+    with onespace.Consumer("flow", timeout=60) as channel:
         for step in channel:
             use(step)
-    assert task.wait(20) == 0
+    assert task.wait(60) == 0
 """
 TASK = "import pickle; arrays, attributes = pickle.loads(bytes.fromhex(sys.argv[2])); produce(arrays, **attributes)"
 

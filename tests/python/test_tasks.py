@@ -9,8 +9,8 @@ from launchers import MPIS
 
 def test_return_code_is_the_scripts(play):
     play(root="""
-        assert start("task", 0).wait(20) == 0
-        assert start("task", 7).wait(20) == 7
+        assert start("task", 0).wait(60) == 0
+        assert start("task", 7).wait(60) == 7
         """, task="sys.exit(int(sys.argv[2]))")
 
 
@@ -19,7 +19,7 @@ def test_signal_is_a_negative_return_code(play):
         task = onespace.spawn(["sleep", "60"])
         assert task.poll() is None and task.returncode is None
         task.kill()
-        assert task.wait(20) == -signal.SIGKILL
+        assert task.wait(60) == -signal.SIGKILL
         task.send_signal(signal.SIGTERM)
         """)
 
@@ -27,7 +27,7 @@ def test_signal_is_a_negative_return_code(play):
 def test_waited_task_reports_its_cpu_time(play):
     play(root="""
         task = start("task")
-        task.wait(20)
+        task.wait(60)
         assert task.user_s > 0.05 and task.system_s >= 0, (task.user_s, task.system_s)
         """, task="""
         until = time.process_time() + 0.1
@@ -42,7 +42,7 @@ def test_wait_ends_in_time(play):
         with raises(TimeoutError, "still runs"):
             task.wait(0.2)
         task.kill()
-        assert task.wait(20) == -9
+        assert task.wait(60) == -9
         """)
 
 
@@ -78,7 +78,7 @@ def test_environment_and_directory_and_output_are_those_given(play, tmp_path):
             environment = {**os.environ, "WORD": "given"}
             task = onespace.spawn(["sh", "-c", "pwd; echo $WORD; echo error >&2"], env=environment, cwd="directory",
                                   stdout=out, stderr=out)
-            assert task.wait(20) == 0
+            assert task.wait(60) == 0
         lines = open("out").read().split()
         assert lines == [os.path.realpath("directory"), "given", "error"], lines
         """)
@@ -89,8 +89,8 @@ def test_closed_descriptors_do_not_reach_the_task(play):
         read, write = os.pipe()
         os.set_inheritable(write, True)
         task = onespace.spawn(["sh", "-c", f"echo lost >&{write}"], close_fds=True, stderr=os.open("/dev/null", 1))
-        assert task.wait(20) != 0
-        assert onespace.spawn(["sh", "-c", f"echo kept >&{write}"], close_fds=True, pass_fds=[write]).wait(20) == 0
+        assert task.wait(60) != 0
+        assert onespace.spawn(["sh", "-c", f"echo kept >&{write}"], close_fds=True, pass_fds=[write]).wait(60) == 0
         os.close(write)
         assert os.read(read, 100) == b"kept\\n"
         """)
@@ -101,7 +101,7 @@ def test_broken_pipe_ends_a_task(play):
     play(root="""
         read, write = os.pipe()
         os.close(read)
-        assert onespace.spawn(["sh", "-c", "while echo word; do :; done"], stdout=write).wait(20) == -signal.SIGPIPE
+        assert onespace.spawn(["sh", "-c", "while echo word; do :; done"], stdout=write).wait(60) == -signal.SIGPIPE
         """)
 
 
@@ -110,7 +110,7 @@ def test_cpus_are_those_given(play):
         with raises(ValueError, "no CPU -1"):
             onespace.spawn(["true"], cpus=[-1])
         allowed = sorted(os.sched_getaffinity(0))[:1]
-        assert start("task", allowed, cpus=allowed).wait(20) == 0
+        assert start("task", allowed, cpus=allowed).wait(60) == 0
         """, task="assert str(sorted(os.sched_getaffinity(0))) == sys.argv[2]")
 
 
@@ -137,10 +137,10 @@ def test_spawner_of_a_task(play):
     play(root="""
         with raises(LookupError, "root"):
             onespace.spawner()
-        assert start("task").wait(20) == 0
+        assert start("task").wait(60) == 0
         """, task="""
         assert onespace.spawner() == onespace.ROOT
-        assert start("child", onespace.init()).wait(20) == 0
+        assert start("child", onespace.init()).wait(60) == 0
         """, child="assert onespace.spawner() == int(sys.argv[2])")
 
 

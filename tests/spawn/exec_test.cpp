@@ -31,7 +31,7 @@ TEST_F(exec, takes_exports_and_memory_away_at_once)
     EXPECT_EQ(task.line(), "go on"); // by the new program
     EXPECT_TRUE(eventually([&] { return Footprint::now().task_mappings == 0; }));
     EXPECT_EQ(onespace_owner(address), -ENOENT);
-    EXPECT_EQ(onespace_import(task.id(), "number", &address, nullptr, 1000), -EOWNERDEAD);
+    EXPECT_EQ(onespace_import(task.id(), "number", &address, nullptr, Patience), -EOWNERDEAD);
     EXPECT_EQ(onespace_lookup(task.id(), "exported_number", &address, nullptr), -ESRCH);
     EXPECT_EQ(onespace_kill(task.id(), 0), 0) << "the process lives";
     EXPECT_EQ(task.finish(), exits(""));

@@ -9,7 +9,7 @@
 #include "programs/scene.h"
 #include "onespace/insitu.h"
 
-enum { ELEMENTS = 4096, PATIENCE_MS = 20000, TORN = 3, SETS = 4 };
+enum { ELEMENTS = 4096, PATIENCE_MS = 100000, TORN = 3, SETS = 4 };
 
 static int failed(const char *what, int result)
 {

@@ -1,5 +1,5 @@
 /* tests/launch/guests/hog.c FIRST MORE: the last task touches FIRST MiB, says so, and MORE MiB
- * three seconds later. The others wait. */
+ * six seconds later. The others wait. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ int main(int argc, char **argv)
         touch(argv[1]);
         printf("hog %d\n", getpid());
         fflush(stdout);
-        sleep(3);
+        sleep(6);
         touch(argv[2]);
     }
     sleep(600);

@@ -72,7 +72,9 @@ def test_versions_over_two_nodes_survive_a_kill(run_storage, mpi_named, kind, la
     """Rank 1 is killed at random moments; then all ranks find one version, at least as new as what any rank was
     told."""
     chance, known = random.Random(layout), 0
-    for after_ms in [*(chance.randrange(5, 250) for _ in range(4)), 0]:
+    times = [*(chance.randrange(5, 250) for _ in range(4)), 500, 1000, 2000, 4000, 8000, 16000, 0]
+    while times:
+        after_ms = times.pop(0)
         try:
             lines = run_storage(mpi_named("mpich"), kind, 2, "mpi_versions", tmp_path / "data", layout,
                                 "1000" if after_ms else "1", last_word=", made ", DIE_AFTER_MS=str(after_ms))
@@ -84,6 +86,8 @@ def test_versions_over_two_nodes_survive_a_kill(run_storage, mpi_named, kind, la
         # Killed before it was found: the launcher may also lose the last lines.
         assert (len(found) == 1 or after_ms and not found) and all(known <= version for version in found), (known, text)
         known = max([known, *found, *(int(version) for version in re.findall(r"committed (\d+)", text))])
+        if known > 0 and len(times) <= 7:  # the longer ones are for a machine that is too busy to commit before
+            times = times[-1:]
     assert known > 1, text
 
 

@@ -18,16 +18,17 @@ int main(void)
     volatile int *own = numbers, *other = NULL;
     if (fd < 0 || pwrite(fd, &own, sizeof(own), self * 8) != sizeof(own))
         return 2;
-    for (int tries = 0; tries < 1000 && !other; tries++) {
+    for (int tries = 0; tries < 12000 && !other; tries++) {
         if (pread(fd, &other, sizeof(other), (1 - self) * 8) != sizeof(other))
             other = NULL;
         usleep(5000);
     }
+    if (!other)
+        return 3;
     printf("%d read %d\n", self, other[2]);
     fflush(stdout);
-    numbers[3] = 1; /* told the other that its turn is over: stay until both have read */
-    other[3] |= 2;
-    for (int tries = 0; tries < 1000 && !(numbers[3] & 2); tries++)
+    other[3] = 1; /* it has been read: each stays until it has */
+    for (int tries = 0; tries < 12000 && !numbers[3]; tries++)
         usleep(5000);
     unlink(path);
     return 0;
