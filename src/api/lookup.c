@@ -200,34 +200,35 @@ static uintptr_t first_link_map(const struct space_slot *slot)
     return (uintptr_t)debug.r_map;
 }
 
-static void program_path(const struct space_slot *slot, char *path, size_t size)
+/* The program's file, and whether it is static. Both lie in the task's memory, which may be
+ * unmapped by now. The root has no record, but a link map unless it is static. */
+static int program_path(const struct space_slot *slot, char *path, size_t size)
 {
     const struct child *child = (const struct child *)slot->child_record;
+    uint32_t is_static = 0;
     path[0] = 0;
-    if (child)
-        (void)peek_string((uintptr_t)child->program, path, size); /* it may be unmapped by now */
-    else
-        snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid)); /* the root */
-}
-
-/* The root has no record, but a link map unless it is static. */
-static int is_static(const struct space_slot *slot)
-{
-    const struct child *child = (const struct child *)slot->child_record;
-    return !child || child->is_static;
+    if (!child) {
+        snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid));
+        return 1;
+    }
+    (void)peek_string((uintptr_t)child->program, path, size);
+    (void)peek((uintptr_t)&child->is_static, &is_static, sizeof(is_static));
+    return is_static != 0;
 }
 
 static int find_in_task(const struct space_slot *slot, const char *name, void **address,
                         size_t *size)
 {
     char path[PATH_MAX], program[PATH_MAX];
-    program_path(slot, program, sizeof(program));
+    int is_static = program_path(slot, program, sizeof(program));
     int result = -ENOENT;
     uintptr_t first = first_link_map(slot), at = first;
     struct link_map map;
-    if (!first && is_static(slot))
+    if (!first && is_static)
         return find_in_file(program, slot->interpreter_bias, name, address, size);
-    if (!first) /* ld.so has not begun */
+    if (!first && atomic_load_explicit(&slot->loaded, memory_order_relaxed))
+        return -ESRCH; /* its memory is unmapped already */
+    if (!first)        /* ld.so has not begun */
         return slot_is_alive(slot_state(slot)) ? -ETIMEDOUT : -ENOENT;
     for (unsigned i = 0; at && i < OBJECTS_MAX && result == -ENOENT;
          i++, at = (uintptr_t)map.l_next) {

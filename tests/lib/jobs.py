@@ -99,9 +99,9 @@ def processes_with(variable, value):
 def eventually(condition, seconds=20):
     """Whether the condition becomes true; the limit is for hangs."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while not (result := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return result
 
 
 class Command:
