@@ -95,7 +95,7 @@ class Nodes:
         process = subprocess.Popen([*words, "sh", "-ec", f"{script} : >{ready}; {stay}"],
                                    stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.processes.append(process)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not ready.exists():
             if process.poll() is not None or time.monotonic() > until:
                 said = process.stderr.read() if process.poll() is not None else "it hangs"
@@ -107,7 +107,7 @@ class Nodes:
         return int(pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
 
     def command(self, words):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise Failure(f"{shlex.join(words)}: {done.stderr.strip()}")
         return done.stdout

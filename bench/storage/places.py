@@ -52,7 +52,7 @@ class Place:
 
     def await_free_space(self):
         """XFS frees removed files later; statvfs makes it begin. Without that the next ones may not find room."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while self.free_bytes() < self.free - 8 * MIB and time.monotonic() < deadline:
             time.sleep(0.01)
 

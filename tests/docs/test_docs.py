@@ -116,7 +116,7 @@ def long_options(text):
 def rendered(page):
     """The page as plain text."""
     result = subprocess.run(["groff", "-mdoc", "-Tascii", "-P-cbou", page], capture_output=True, text=True,
-                            timeout=30, check=False)
+                            timeout=300, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -125,7 +125,7 @@ def rendered(page):
 def test_help_and_man_page_name_the_same_options(name):
     if not shutil.which("groff"):
         pytest.skip("groff is not installed")
-    help_text = subprocess.run([COMMAND, name, "--help"], capture_output=True, text=True, timeout=30,
+    help_text = subprocess.run([COMMAND, name, "--help"], capture_output=True, text=True, timeout=300,
                                check=True).stdout
     page = rendered(ROOT / "man" / f"onespace-{name}.1")
     assert long_options(help_text), "no option in the help"
@@ -141,7 +141,7 @@ def test_man_page_is_clean(page):
         command = ["groff", "-mdoc", "-Tascii", "-ww", "-z", page]
     else:
         pytest.skip("neither mandoc nor groff is installed")
-    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (result.stdout + result.stderr).strip() == ""
 
 
@@ -235,19 +235,19 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
         pytest.skip("gdb is not installed")
     recipe = re.search(r"(?s)```sh\n(awk .*?) > tasks\.gdb\n", (ROOT / "docs" / "debugging.md").read_text())[1]
     source, program = tmp_path / "guest.c", tmp_path / "guest"
-    source.write_text("#include <unistd.h>\nstatic void inner(void) { pause(); }\n"
-                      'int main(void) { write(1, "x", 1); inner(); return 0; }\n')
-    subprocess.run(["cc", "-g", "-O0", source, "-o", program], check=True, timeout=60)
+    source.write_text('#include <unistd.h>\nstatic void inner(void) { write(1, "x", 1); pause(); }\n'
+                      "int main(void) { inner(); return 0; }\n")
+    subprocess.run(["cc", "-g", "-O0", source, "-o", program], check=True, timeout=300)
     with subprocess.Popen([COMMAND, "run", "-n", "2", program], stdout=subprocess.PIPE) as root:
         try:
             assert os.read(root.stdout.fileno(), 1) == b"x" and os.read(root.stdout.fileno(), 1) == b"x"
             reaper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[0])
             task = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[-1]
             commands = subprocess.run(["sh", "-c", recipe.replace("PID", task)], capture_output=True,
-                                      text=True, timeout=30, check=True).stdout
+                                      text=True, timeout=300, check=True).stdout
             (tmp_path / "tasks.gdb").write_text(commands)
             seen = subprocess.run(["gdb", "-q", "-batch", "-nx", "-p", task, "-x", tmp_path / "tasks.gdb",
-                                   "-ex", "bt"], capture_output=True, text=True, timeout=60, check=False)
+                                   "-ex", "bt"], capture_output=True, text=True, timeout=300, check=False)
         finally:
             root.terminate()
     if "ptrace: Operation not permitted" in seen.stderr:

@@ -50,7 +50,7 @@ def compile_command(source):
 
 def run(arguments, directory, **options):
     return subprocess.run(arguments, cwd=directory, env=environment(), capture_output=True, text=True,
-                          timeout=60, check=False, **options)
+                          timeout=300, check=False, **options)
 
 
 def build(name, directory, compiler=None):

@@ -36,7 +36,7 @@ def newcomer(request, tmp_path):
            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
     tmp_path.chmod(0o700)
     return lambda script: subprocess.run(["sh", "-e", "-c", script], cwd=place, env=env, capture_output=True, text=True,
-                                         timeout=60, check=False)
+                                         timeout=300, check=False)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/first-job.md"])
@@ -67,7 +67,7 @@ def test_first_job_with_mpi4py(newcomer):
 @pytest.mark.parametrize("newcomer", ["mpich"], indirect=True)
 def test_first_job_without_mpi(newcomer):
     script = block("docs/first-job.md", "$ONESPACE_TASK_ID")
-    script = script.replace("sleep 60 &", "sleep 60 & job=$!;")
+    script = script.replace("sleep 60 &", "sleep 60 & job=$!;").replace("onespace map\n", "onespace map $job\n")
     assert " sleep 1; onespace ps" in script
     script = script.replace(" sleep 1; ", " until onespace ps | grep -q sleep; do sleep 0.1; done; ")
     result = newcomer(script + "kill $job\n")
@@ -80,8 +80,8 @@ def test_the_first_c_program_compiles_and_runs(tmp_path):
     source, program = tmp_path / "tell.c", tmp_path / "tell"
     source.write_text(block("docs/c-library.md", "onespace_init", "c"))
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", source, "-o", program,
-                    f"-L{BUILD / 'lib'}", "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=60)
-    result = subprocess.run([program], capture_output=True, text=True, timeout=30, check=False)
+                    f"-L{BUILD / 'lib'}", "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=300)
+    result = subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
     assert (result.returncode, result.stdout) == (0, "the root's answer is 42\n")
 
 

@@ -118,7 +118,7 @@ def test_website_fits_a_telephone(website, tmp_path):
     (tmp_path / "frames.html").write_text(f"<title>none</title>{frames}<script>{script}</script>")
     done = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
                            f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=30000", "--dump-dom",
-                           f"file://{tmp_path}/frames.html"], capture_output=True, text=True, timeout=120, check=False)
+                           f"file://{tmp_path}/frames.html"], capture_output=True, text=True, timeout=300, check=False)
     found = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
     assert [page[0] for page in found] == LOOKED_AT and all(length > 500 for _, _, length, *_ in found), found
     assert not [(name, width) for name, width, *_ in found if width > 390], found

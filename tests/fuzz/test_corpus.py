@@ -21,7 +21,7 @@ def test_seeds_are_those_of_the_script(tmp_path):
     for name in ("src", "include"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / SEEDS, tmp_path / SEEDS)
-    subprocess.run(["sh", script], check=True, capture_output=True, timeout=120)
+    subprocess.run(["sh", script], check=True, capture_output=True, timeout=300)
     before, after = seeds(ROOT / SEEDS), seeds(tmp_path / SEEDS)
     assert before.keys() == after.keys(), before.keys() ^ after.keys()
     differing = {path for path in before if before[path] != after[path] and not path.startswith("elf_read_fuzz/")}

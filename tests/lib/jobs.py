@@ -23,10 +23,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONESPACE = os.environ.get("ONESPACE_BIN", str(ROOT / "build/bin/onespace"))
 BUILD = pathlib.Path(os.environ.get("ONESPACE_BUILD", pathlib.Path(ONESPACE).resolve().parents[1]))
 RUN = [ONESPACE, "run"]
-TIMEOUT_MIN_S = 60  # limits are for what hangs: two whole runs may share the CPUs
+TIMEOUT_MIN_S = 180  # limits are for what hangs: two whole runs may share the CPUs
 # A user without other processes, which RLIMIT_NPROC would count: not those of another run of these tests either.
 LONE_USER = 1_000_000 + os.getpid()
-GRACE_S = 15  # for the host to linger and to leave, on a busy machine
+GRACE_S = 60  # for the host to linger and to leave, on a busy machine
 
 
 @dataclasses.dataclass
@@ -96,7 +96,7 @@ def processes_with(variable, value):
     return found
 
 
-def eventually(condition, seconds=20):
+def eventually(condition, seconds=60):
     """Whether the condition becomes true; the limit is for hangs."""
     deadline = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < deadline:
@@ -191,11 +191,11 @@ class Command:
     def finish(self):
         """Waits for the end, and for the end of the output as launchers and shells do."""
         try:
-            code = self.process.wait(max(0.1, self.deadline - time.monotonic()))
+            code = self.process.wait(max(TIMEOUT_MIN_S / 3, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._fail(f"still running after {self.timeout} s")
         for thread in self.threads:
-            thread.join(max(0.1, self.deadline - time.monotonic()))
+            thread.join(max(TIMEOUT_MIN_S / 3, self.deadline - time.monotonic()))
             if thread.is_alive():
                 self._fail(f"ended with {code}, but its output was held open for {self.timeout} s")
         if self.terminal is not None:

@@ -10,7 +10,7 @@ TEAM = PROGRAMS / "parallel"
 @pytest.fixture
 def check(job):
     """Runs a team whose tasks must all print "ok"."""
-    def run(count, *words, command=RUN, timeout=60):
+    def run(count, *words, command=RUN, timeout=300):
         result = job.run([*command, *words], timeout=timeout)
         assert result.code == 0 and result.lines == ["ok"] * count, result
     return run

@@ -32,7 +32,7 @@ def run(tmp_path):
 
     def run(turn, gone=0, **env):
         done = subprocess.run(["env", f"SECONDS={gone}", tmp_path / ".ci/run"], capture_output=True, text=True,
-                              timeout=60, check=False, env={"PATH": f"{tools}:{os.environ['PATH']}",
+                              timeout=300, check=False, env={"PATH": f"{tools}:{os.environ['PATH']}",
                                                             "ONESPACE_CI_TURN": str(turn), **env})
         return done.returncode, done.stdout.splitlines()
     return run

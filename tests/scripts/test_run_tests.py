@@ -47,7 +47,7 @@ class Tree:
         if ctest:
             (self.path / "build/CTestTestfile.cmake").write_text(ctest)
         done = subprocess.run([self.path / "scripts/run-tests", *([] if ctest else ["tests"])], capture_output=True,
-                              text=True, timeout=120, check=False,
+                              text=True, timeout=300, check=False,
                               env={"PATH": "/usr/bin:/bin", "ONESPACE_FLAKY_TOLERATED": tolerated,
                                    "ONESPACE_COMBINATIONS": "a", "ONESPACE_TEST_JOBS": "1",
                                    "ONESPACE_EXPECT_SETUP": setup})
@@ -158,7 +158,7 @@ def test_commit_chooses_the_combinations_and_the_others_are_skipped(tree):
 
     def ran(seed):
         done = subprocess.run(["/usr/bin/python3", "-m", "pytest", "-v", "-rs", "-p", "no:cacheprovider", "tests"],
-                              cwd=tree.path, capture_output=True, text=True, timeout=120, check=False,
+                              cwd=tree.path, capture_output=True, text=True, timeout=300, check=False,
                               env={"PATH": "/usr/bin:/bin", "ONESPACE_COMBINATIONS": seed})
         assert "2 passed, 2 skipped" in done.stdout and f"ONESPACE_COMBINATIONS={seed}" in done.stdout, done.stdout
         return {line.split("[")[1].split("]")[0] for line in done.stdout.splitlines() if " PASSED" in line}

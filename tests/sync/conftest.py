@@ -3,7 +3,7 @@ import pytest
 
 from jobs import RUN
 
-TIME = 60
+TIME = 300
 
 
 @pytest.fixture

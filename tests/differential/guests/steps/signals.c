@@ -3,6 +3,7 @@
 #include "steps.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -367,7 +368,10 @@ OPERATION(interrupted)
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
     pipe_to_write = ends[1];
-    sigprocmask(SIG_UNBLOCK, &set, &mask);
+    sigprocmask(SIG_UNBLOCK, &set, &mask); /* one may have been pending, and written */
+    struct pollfd early = {ends[0], POLLIN, 0};
+    while (poll(&early, 1, 0) == 1 && read(ends[0], &byte, 1) == 1)
+        ;
     int noted_before = noted_length;
     long result;
     do { /* again if the signal came before the call, which then finds the handler's byte */
@@ -403,7 +407,7 @@ OPERATION(timer)
         timer_settime(timer, 0, &soon, NULL);
         do
             result = sigwaitinfo(&set, &info);
-        while (result < 0 && errno == EINTR);
+        while ((result < 0 && errno == EINTR) || (result > 0 && info.si_code != SI_TIMER));
         say(" signal %ld code %d value %d", result, info.si_code, info.si_value.sival_int);
         timer_delete(timer);
     }
