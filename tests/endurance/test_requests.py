@@ -46,8 +46,8 @@ def read_exactly(connection, size):
     return data
 
 
-def read_structure(connection):
-    """One that begins with a struct shared_header (src/base/shared_header.h), which has its size."""
+def read_request(connection):
+    """A struct protocol_request, whose header has its size."""
     head = read_exactly(connection, HEADER)
     return head + read_exactly(connection, struct.unpack_from("<I", head, 12)[0] - HEADER)
 
@@ -62,7 +62,7 @@ def request_of_a_shim(job, directory, greeting):
         connection, _ = listener.accept()
         with connection:
             connection.sendall(greeting)
-            request = read_structure(connection)
+            request = read_request(connection)
             text_size = struct.unpack_from("<I", request, HEADER + 12)[0]  # struct protocol_request
             request += read_exactly(connection, text_size)
     assert shim.finish().code == 0  # it has started another host, since this one left
@@ -125,7 +125,7 @@ def test_host_survives_changed_requests(job):
     directory = os.path.join(job.runtime, "onespace")
     path = f"{directory}/real"
     with connect(path) as client:
-        greeting = read_structure(client)
+        greeting = read_exactly(client, HEADER) + read_all(client, 1)  # sent at once
     host, = (process.pid for process in job.hosts())
     request = request_of_a_shim(job, directory, greeting)
     assert len(request) > 1000 and request[:8] == greeting[:8], len(request)
