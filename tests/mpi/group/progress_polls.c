@@ -1,6 +1,6 @@
-/* tests/mpi/group/progress_polls.c: progress_until_idle (src/mpi/group/progress.c) receives what has come,
- * whatever disturbed it before. It measures durations, so this library's costs are known: MPI_Test
- * receives two messages at most, as MPICH's does, and takes three times as long then. */
+/* tests/mpi/group/progress_polls.c: progress_until_idle (src/mpi/group/progress.c) receives what
+ * has come, whatever disturbed it before. It measures durations, so this library's costs are known:
+ * MPI_Test receives two messages at most, as MPICH's does, and takes three times as long then. */
 #include <stdio.h>
 #include <time.h>
 
