@@ -200,9 +200,10 @@ static uintptr_t first_link_map(const struct space_slot *slot)
     return (uintptr_t)debug.r_map;
 }
 
-/* The program's file, and whether it is static. Both lie in the task's memory, which may be
- * unmapped by now. The root has no record, but a link map unless it is static. */
-static int program_path(const struct space_slot *slot, char *path, size_t size)
+/* Sets the path of the program's file, and returns whether it is static. Both lie in the task's
+ * memory, which may be unmapped by now. The root has no record, but a link map unless it is static.
+ */
+static int read_program(const struct space_slot *slot, char *path, size_t size)
 {
     const struct child *child = (const struct child *)slot->child_record;
     uint32_t is_static = 0;
@@ -220,7 +221,7 @@ static int find_in_task(const struct space_slot *slot, const char *name, void **
                         size_t *size)
 {
     char path[PATH_MAX], program[PATH_MAX];
-    int is_static = program_path(slot, program, sizeof(program));
+    int is_static = read_program(slot, program, sizeof(program));
     int result = -ENOENT;
     uintptr_t first = first_link_map(slot), at = first;
     struct link_map map;

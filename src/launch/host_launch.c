@@ -270,7 +270,7 @@ void launch_check_mappings(struct host *host)
  * all ranks of the node. The job's status is the bitwise or of those that the proxy counts:
  *
  * - that of the failed rank; but if the proxy has reaped it before it sees the end of the
- *   connection, version 4.0 counts 1 instead, and later ones kill nobody
+ *   connection, version 4.0 counts 1 instead, and later versions do not kill the others
  * - that of a rank that it reaps while some output is open, SIGKILL's 9; it looks for an ended rank
  *   at each event. Those that it reaps when all output is closed do not count. A killed process
  *   closes its output before it can be reaped, but a killed shim can be reaped at once, while its
@@ -278,10 +278,10 @@ void launch_check_mappings(struct host *host)
  *
  * Therefore the host traces the shims of the node when a rank has failed. The kernel lets the
  * parent reap a traced process only when the tracer has reaped it or detaches. A failed rank's shim
- * is let go when Hydra has killed another one, or after FAILED_TIMEOUT_MS: if Hydra kills nobody,
- * as with programs without MPI, it learns of a crash only by reaping the shim. Killed shims are let
- * go CLOSING_MS after all tasks of the launch have ended, in which Hydra sees the end of the
- * output. A shim whose parent is not Hydra's proxy, but a script, needs nothing of this.
+ * is let go when Hydra has killed another one, or after FAILED_TIMEOUT_MS: Hydra learns of the
+ * crash of a program without MPI only by reaping its shim. Killed shims are let go CLOSING_MS after
+ * all tasks of the launch have ended, in which Hydra sees the end of the output. A shim whose
+ * parent is not Hydra's proxy, but a script, needs nothing of this.
  *
  * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
  * has stopped at the beginning of its exit. Before that no shim can be reaped, and after it no shim

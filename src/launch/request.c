@@ -221,14 +221,16 @@ static int spawn(struct request *request, char *message, size_t size)
     attr.before = assume_all;
     attr.before_argument = request;
     /* Tasks inherit the memory policy of the thread that spawns them. */
-    int has_policy = !head->policy_mode ||
-                     syscall(SYS_set_mempolicy, head->policy_mode, head->policy_nodes, 1024) == 0;
-    int id =
-        has_policy ? onespace_spawn(request->argv[0], request->argv, request->envp, &attr) : -errno;
-    if (!has_policy)
+    int id;
+    if (head->policy_mode &&
+        syscall(SYS_set_mempolicy, head->policy_mode, head->policy_nodes, 1024) != 0) {
+        id = -errno;
         request->change.failed = "memory policy";
-    else if (head->policy_mode)
-        syscall(SYS_set_mempolicy, 0, NULL, 0);
+    } else {
+        id = onespace_spawn(request->argv[0], request->argv, request->envp, &attr);
+        if (head->policy_mode)
+            syscall(SYS_set_mempolicy, 0, NULL, 0);
+    }
     if (request->descriptors.failed)
         describe_descriptor_failure(request, id, message, size);
     if (!request->change.failed)

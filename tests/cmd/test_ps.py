@@ -52,11 +52,13 @@ def test_task_is_found_by_its_pid(job, started, observed):
 
 def test_time_goes_on(job, started, observed):
     run = started(observed)
+    begin = time.monotonic()
     before = look(job, run.pid)
     time.sleep(0.3)
     after = look(job, run.pid)
+    most = time.monotonic() - begin + 0.1  # the kernel counts in ticks
     for old, new in zip(before["tasks"], after["tasks"]):
-        assert 0.2 < new["time"] - old["time"] < 60
+        assert 0.2 < new["time"] - old["time"] < most
 
 
 def test_cpu_seconds_are_the_tasks(job, started):

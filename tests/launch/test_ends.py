@@ -419,9 +419,13 @@ def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
     command.finish().expect(out="ran\n")
 
 
-def test_background_child_of_a_task_outlives_it(job, run):
+def test_background_child_of_a_task_outlives_it(job, run, tmp_path):
     """As in a shell: what a program puts in the background and lets go of is not killed with it."""
-    job.run([*run, *sh("(sleep 0.5; echo later) & echo now")]).expect(lines=["later", "now"])
+    go = tmp_path / "go"
+    command = job.start([*run, *sh(f"(until test -e {go}; do sleep 0.1; done; sleep 0.5; echo later) & echo now")])
+    command.wait_for("now")
+    go.touch()
+    command.finish().expect(out="now\nlater\n")
 
 
 def test_orphans_of_tasks_are_reaped_while_their_tasks_run(job):

@@ -157,7 +157,7 @@ def test_lmod_modules_are_lua(name, tool):
     subprocess.run([compiler, "-p", BUILD / "modules" / name], check=True, timeout=300)
 
 
-# What Environment Modules defines, of which each call is printed.
+# In place of the commands of Environment Modules: each prints its call.
 COMMANDS = """
 foreach name {module-whatis prepend-path setenv} { proc $name args "puts \\[list $name {*}\\$args\\]" }
 set ModulesCurrentModulefile [lindex $argv 0]
