@@ -26,7 +26,7 @@ def mpi_of_adios():
     """The MPI of the ADIOS2 that the engine is built for, or None."""
     if not PLUGIN.exists():
         pytest.skip(f"{PLUGIN} is not built: CMake found no ADIOS2 2.12 or later (scripts/setup adios2)")
-    libraries = subprocess.run(["ldd", PLUGIN], capture_output=True, text=True, timeout=20, check=True).stdout
+    libraries = subprocess.run(["ldd", PLUGIN], capture_output=True, text=True, timeout=180, check=True).stdout
     return MPIS["openmpi"].needed() if "libmpi.so.40" in libraries else None
 
 
@@ -41,7 +41,7 @@ def python():
     """A Python interpreter with an ADIOS2."""
     for found in (ROOT / ".venv/adios2/bin/python", pathlib.Path("/usr/bin/python3")):
         has = [found, "-c", "import adios2, numpy"]
-        if found.exists() and subprocess.run(has, capture_output=True, timeout=60, check=False).returncode == 0:
+        if found.exists() and subprocess.run(has, capture_output=True, timeout=180, check=False).returncode == 0:
             return found
     pytest.skip("no Python with ADIOS2 (scripts/setup adios2)")
 

@@ -144,7 +144,7 @@ def test_storage_benchmark_refuses_an_unknown_setting(job):
 
 def test_storage_benchmark_reports_a_missing_layer(job, tmp_path):
     result = job.run([STORAGE / "run", *tiny("rma", need("mpich"), "--places", "disk", "--disk", tmp_path, "--results",
-                                             tmp_path)], env={"ONESPACE_BIN": "/bin/true"}, timeout=60)
+                                             tmp_path)], env={"ONESPACE_BIN": "/bin/true"})
     assert result.code == 1 and "libonespace-mpi-mpich.so is not in" in result.err, result
 
 

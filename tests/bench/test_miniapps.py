@@ -27,7 +27,7 @@ def counted(job, guests, tmp_path):
         assert built.code == 0, built
         front = ["env", f"LD_PRELOAD={counter}", f"ONESPACE_SIZES={directory or tmp_path}"]
         front += [ONESPACE, "run"] if way == "tasks" else []
-        result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes"), *words]), timeout=60)
+        result = job.run(found.command(2, [*front, program or guests.mpi(found, "mpi_sizes"), *words]))
         if directory:
             return result
         assert result.code == 0 and "done 0" in result.out, result
@@ -79,7 +79,7 @@ def test_counter_reports_that_it_cannot_write(counted, mpi):
 def miniapps(job, directory, *options):
     return job.run([MINIAPPS / "run", "--no-plot", "--quick", "--repeats", "1", "--results", directory / "results",
                     *options],
-                   env={"ONESPACE_BIN": ONESPACE}, timeout=110)
+                   env={"ONESPACE_BIN": ONESPACE})
 
 
 def test_miniapps_asks_for_checkouts(job, tmp_path):
@@ -134,6 +134,6 @@ def test_miniapps_names_how_to_build_an_mpi_with_xpmem(job, tmp_path):
     (tmp_path / "mpiGraph/mpiGraph.c").write_text("")
     words = ["--apps", tmp_path, "--only", "mpiGraph", "--mpi"]
     for name, said in (("mpich-xpmem", "scripts/build-mpi mpich"), ("lam-xpmem", "not one of mpich, openmpi, intel")):
-        result = job.run([MINIAPPS / "run", *words, name], timeout=60,
+        result = job.run([MINIAPPS / "run", *words, name],
                          env={"ONESPACE_BIN": ONESPACE, "ONESPACE_MPI": str(tmp_path / "absent")})
         assert result.code == 1 and said in result.err, result

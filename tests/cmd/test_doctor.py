@@ -30,7 +30,7 @@ from observe import (
 def doctor(job):
     """The findings, as a list of dictionaries."""
     def look(*arguments, **options):
-        result = job.run([*DOCTOR, "--json", *arguments], timeout=60, **options)
+        result = job.run([*DOCTOR, "--json", *arguments], **options)
         found = as_json(result)
         assert result.code == (1 if any(line["status"] == "wrong" for line in found) else 0), result
         return found
@@ -390,7 +390,6 @@ def test_setting_that_switches_cma_off_is_reported(doctor, name, value, reported
     lines = [line for line in about(doctor(env={name: value}), "MPI settings")
              if line["status"] == "warning"]
     assert len(lines) == reported and all(f"{name}={value}" in line["finding"] for line in lines)
-
 
 
 # ---- Windows on storage ----

@@ -14,8 +14,6 @@ import pytest
 from jobs import ONESPACE, RUN
 from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, line_of, may_trace, need_core_files, tasks_of
 
-TIMEOUT = 60  # reading symbols takes long on a busy machine
-
 
 def version_of_gdb():
     path = shutil.which("gdb")
@@ -42,7 +40,7 @@ def library(guests):
 def started(job):
     """Starts `onespace run` (or another command) and waits until it has said "ready" `count` times."""
     def start(*argv, count=1, command=None, **options):
-        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, timeout=2 * TIMEOUT, **options)
+        command = job.start([*(command or RUN), *argv], stdin=subprocess.PIPE, **options)
         command.wait_for("ready", count)
         return command
     return start
@@ -61,7 +59,7 @@ def end(command):
 
 
 def space_of(job, command):
-    result = job.run([*PS, "--json", str(command.pid)], timeout=TIMEOUT).expect()
+    result = job.run([*PS, "--json", str(command.pid)]).expect()
     return json.loads(result.out)[0]
 
 
@@ -77,11 +75,11 @@ def commands(*lines):
 
 
 def gdb(job, pid, *lines):
-    return job.run(["gdb", "-p", pid, *commands(*lines)], timeout=TIMEOUT)
+    return job.run(["gdb", "-p", pid, *commands(*lines)])
 
 
 def attach_all(job, wanted, *lines, **options):
-    return job.start([ONESPACE, "gdb", str(wanted), "--", *commands(*lines)], timeout=TIMEOUT, **options)
+    return job.start([ONESPACE, "gdb", str(wanted), "--", *commands(*lines)], **options)
 
 
 # ---- Stock gdb, attached to one member ----
@@ -141,12 +139,12 @@ def test_task_spawned_after_attach_is_shown(job, started, debugged, guests, tmp_
     space = f"later{os.getpid()}"
     first = started(debugged, command=[*RUN, "--space", space])
     second = job.start(["sh", "-c", f"until test -e {go}; do sleep 0.05; done; {ONESPACE} run --space {space} {other}"],
-                       stdin=subprocess.PIPE, timeout=2 * TIMEOUT)
+                       stdin=subprocess.PIPE)
     pid, = [task["pid"] for task in json.loads(job.run([*PS, "--json", space]).out)[0]["tasks"]
             if task["program"] == os.path.realpath(debugged)]
     wait = f"shell touch {go}; until test -e {flag}; do sleep 0.05; done"
     watcher = job.start(["gdb", "-p", pid, *commands("info sharedlibrary", "echo -- later --\\n", wait,
-                                                     "sharedlibrary", "info sharedlibrary")], timeout=TIMEOUT)
+                                                     "sharedlibrary", "info sharedlibrary")])
     second.wait_for("ready")
     flag.touch()
     result = watcher.finish()
@@ -327,8 +325,7 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
     def allow():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     run = job.start([*RUN, "sleep", "1000", ":", debugged, "crash"], stdin=subprocess.PIPE, cwd=tmp_path,
-                    preexec_fn=allow,
-                    timeout=TIMEOUT)
+                    preexec_fn=allow)
     run.wait_for("ready")
     other, crashing = pids(job, run)
     tell(run)
@@ -339,7 +336,7 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
     cores = list(tmp_path.glob("core*"))
     assert result.code == 128 + 11 and cores, str(result)
     shown = job.run(["gdb", ONESPACE, str(cores[0]), *commands("bt", "frame function act", "p debugged_value",
-                                                               "info sharedlibrary")], timeout=TIMEOUT)
+                                                               "info sharedlibrary")])
     assert re.search(rf"#0 .*act \(\) at .*{line_of('crash')}", shown.out) and "= 4711" in shown.out, str(shown)
     assert re.search(r"Yes.*/sleep\n", shown.out), str(shown)
 
@@ -350,7 +347,7 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
 def test_strace_shows_the_calls_of_each_task(job, tool, tmp_path):
     trace = tmp_path / "trace"
     job.run([tool("strace", "strace"), "-f", "-e", "trace=write", "-o", trace, *RUN, "-n", "2",
-             "echo", "traced"], timeout=TIMEOUT).expect(out="traced\n" * 2)
+             "echo", "traced"]).expect(out="traced\n" * 2)
     writers = re.findall(r'^(\d+) +write\(1, "traced', trace.read_text(), re.M)
     assert len(set(writers)) == 2, trace.read_text()
 
@@ -360,17 +357,17 @@ def test_strace_shows_the_calls_of_each_task(job, tool, tmp_path):
 def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path, attached):
     perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
     record = [perf, "record", "-F", "997", "-e", "cpu-clock:u", "-N", "-o", data]
-    if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
+    if job.run([*record, "true"]).code != 0:
         pytest.skip("perf may not measure here: see kernel.perf_event_paranoid")
     burning = guests("burning")
     if attached:
         run = started(burning, "3")
-        result = job.run([*record, "-p", pids(job, run)[0], "sleep", "1"], timeout=TIMEOUT)
+        result = job.run([*record, "-p", pids(job, run)[0], "sleep", "1"])
         end(run)
     else:
-        result = job.run([*record, *RUN, "-n", "2", burning, "1"], timeout=TIMEOUT)
+        result = job.run([*record, *RUN, "-n", "2", burning, "1"])
     assert result.code == 0, str(result)
-    report = job.run([perf, "report", "-i", data, "--stdio", "--sort", "comm,dso,symbol"], timeout=TIMEOUT)
+    report = job.run([perf, "report", "-i", data, "--stdio", "--sort", "comm,dso,symbol"])
     assert re.search(r"burning +burning +\[\.\] burn_in_program", report.out), str(report)
     assert re.search(r"burning +libc\.so\.6 +\[\.\] \w*memchr\w*", report.out), str(report)
 
@@ -379,10 +376,10 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
 def test_perf_follows_calls_through_a_trampoline(job, guests, tool, tmp_path, method):
     perf, data = tool("perf", "linux-perf"), tmp_path / "perf.data"
     record = [perf, "record", "-F", "199", "-e", "cpu-clock", "--call-graph", method, "-N", "-o", data]
-    if job.run([*record, "true"], timeout=TIMEOUT).code != 0:
+    if job.run([*record, "true"]).code != 0:
         pytest.skip("perf may not measure the kernel here: see kernel.perf_event_paranoid")
-    job.run([*record, *RUN, guests("mapping"), "1"], timeout=TIMEOUT).expect()
-    script = job.run([perf, "script", "-i", data, "-F", "ip,sym"], timeout=TIMEOUT)
+    job.run([*record, *RUN, guests("mapping"), "1"]).expect()
+    script = job.run([perf, "script", "-i", data, "-F", "ip,sym"])
     # From the handler, which made the call, through the trampoline to the program.
     through = r"interpose_m(un)?map\n(.*\n){0,3}?\s+\w+ arch_syscall_entry\n(\s+\w+ .*\n)*?\s+\w+ main\n"
     assert re.search(through, script.out), str(script)

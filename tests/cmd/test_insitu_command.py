@@ -166,7 +166,7 @@ def python(job, interpreter, tmp_path, channel):
 
 @pytest.fixture
 def h5py(interpreter):
-    if subprocess.run([interpreter, "-c", "import h5py"], capture_output=True, timeout=60).returncode != 0:
+    if subprocess.run([interpreter, "-c", "import h5py"], capture_output=True, timeout=180).returncode != 0:
         pytest.skip("no h5py (scripts/setup test)")
 
 
@@ -214,7 +214,7 @@ def reader(interpreter, tmp_path):
     """Runs code after what defines read(path), with an interpreter that has h5py and NumPy."""
     def run(code):
         done = subprocess.run([interpreter, "-c", READ + textwrap.dedent(code)], cwd=tmp_path, capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=180)
         assert done.returncode == 0, done.stderr
         return done.stdout
     return run

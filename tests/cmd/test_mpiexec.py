@@ -12,17 +12,16 @@ from launchers import MPIS, VENV
 
 MPIEXEC = [ONESPACE, "mpiexec"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-TIME = 40
 
 
 def printed(job, *words, **options):
     """The words of the command line that would be executed."""
-    result = job.run([*MPIEXEC, "--print", *words], timeout=TIME, **options).expect()
+    result = job.run([*MPIEXEC, "--print", *words], **options).expect()
     return shlex.split(result.out)
 
 
 def refused(job, *words, code=2, **options):
-    result = job.run([*MPIEXEC, *words], timeout=TIME, **options).expect(code, out="")
+    result = job.run([*MPIEXEC, *words], **options).expect(code, out="")
     return result.err
 
 
@@ -30,7 +29,7 @@ def refused(job, *words, code=2, **options):
 
 def test_ranks_share_memory_with_nothing_changed_in_the_command_line(job, guests, mpi):
     program = guests.mpi(mpi, "mpi_pointer")
-    result = job.run([*MPIEXEC, *mpi.launcher[1:], "-n", "3", program], timeout=TIME, env=mpi.env)
+    result = job.run([*MPIEXEC, *mpi.launcher[1:], "-n", "3", program], env=mpi.env)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], result
     assert result.err == "", result
 
@@ -134,7 +133,7 @@ def test_launcher_that_is_not_there_is_reported(job, guests, mpi_named, tmp_path
 def test_python_runs_with_the_named_launcher(job, hydra_mpi):
     script = "import os; os.write(1, os.environ['ONESPACE_TASK_ID'].encode() + b'\\n')"
     result = job.run([*MPIEXEC, "--launcher", hydra_mpi.launcher[0], "-n", "2", "/usr/bin/python3", "-c", script],
-                     timeout=TIME, env=hydra_mpi.env)
+                     env=hydra_mpi.env)
     assert result.code == 0 and sorted(result.out.split()) == ["0", "1"] and result.err == "", result
 
 
@@ -173,8 +172,8 @@ def test_program_is_the_one_that_path_has_here(job, tmp_path):
     launcher.write_text(f'#!/bin/sh\n[ "$1" != --version ] || exec echo one that changes PATH\n'
                         f'PATH={tmp_path}/launchers:$PATH; shift 2; "$@"\n')
     launcher.chmod(0o755)
-    job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], timeout=TIME, env=env).expect(lines=["mine"])
-    job.run([launcher, "-n", "1", *RUN, "which-one"], timeout=TIME, env=env).expect(lines=["launchers"])
+    job.run([*MPIEXEC, "--launcher", launcher, "-n", "1", "which-one"], env=env).expect(lines=["mine"])
+    job.run([launcher, "-n", "1", *RUN, "which-one"], env=env).expect(lines=["launchers"])
 
 
 @pytest.mark.parametrize("options, is_found_here", [
@@ -202,7 +201,7 @@ def options_in_help(launcher, *words, **env):
 def words_before_program(job, launcher, option, **options):
     """How many words the option takes: those between it and `onespace run`. None: not known."""
     words = ["a", "b", "c"]
-    result = job.run([*MPIEXEC, "--print", "--launcher", launcher, option, *words], timeout=TIME, **options)
+    result = job.run([*MPIEXEC, "--print", "--launcher", launcher, option, *words], **options)
     if result.code:
         assert "belongs to this option is not known here: put -- before the program" in result.err or \
             "names a file with programs" in result.err or "would copy" in result.err, result
@@ -305,13 +304,13 @@ def test_program_that_cannot_be_a_task_is_reported_once(job, guests):
 # ---- It is the launcher from then on ----
 
 def test_exit_status_is_the_launchers(job, stock_mpi):
-    job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"], timeout=TIME).expect(3)
+    job.run([*MPIEXEC, "--launcher", *stock_mpi.launcher, "-n", "1", "/bin/sh", "-c", "exit 3"]).expect(3)
 
 
 def test_process_becomes_the_launcher(job, hydra_mpi):
     shell = ["/bin/sh", "-c", "echo ready; read word"]
     command = job.start([*MPIEXEC, "--launcher", hydra_mpi.launcher[0], "-n", "1", *shell],
-                        stdin=subprocess.PIPE, timeout=TIME, env=hydra_mpi.env)
+                        stdin=subprocess.PIPE, env=hydra_mpi.env)
     command.wait_for("ready")
     running = os.path.realpath(f"/proc/{command.pid}/exe")
     command.process.stdin.close()

@@ -20,7 +20,7 @@ def churn(job, tmp_path):
 
     def start(command):
         script = f"while [ -e {tmp_path}/go-on ]; do {command} || exit 1; done"
-        running.append(job.start(["sh", "-c", script], timeout=120))
+        running.append(job.start(["sh", "-c", script]))
     yield start
     (tmp_path / "go-on").unlink()
     for command in running:

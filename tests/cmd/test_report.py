@@ -79,8 +79,7 @@ def report(job, tmp_path):
 
 def test_report_shows_a_real_result(job, tmp_path):
     job.run([ROOT / "bench/mappings/run", "--workers", "2", "--iterations", "20", "--sizes", "4096,65536",
-             "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE},
-            timeout=60).expect()
+             "--repeats", "2", "--no-plot", "--results", tmp_path], env={"ONESPACE_BIN": ONESPACE}).expect()
     job.run([ONESPACE, "report"], env={"ONESPACE_BENCH_RESULTS": str(tmp_path)}).expect()
     page = Page((tmp_path / "report.html").read_text())
     data = json.loads((tmp_path / "mappings.json").read_text())
@@ -179,7 +178,6 @@ def test_report_keeps_the_old_page_when_it_cannot_write(report, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["page.html", "results"]  # and nothing half-written
 
 
-
 def test_report_names_loops_as_their_benchmark_does(report):
     page, _ = report({"heap.json": result([{**SERIES, "x": [0, 1], "samples": [[1], [2]]}])})
     assert "2 M small malloc/free" in page.text
@@ -197,7 +195,7 @@ def test_report_is_drawn_by_a_browser(report, job, tmp_path, look):
     dark = ["--blink-settings=preferredColorScheme=0"] if look == "dark" else []
     job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
              f"--user-data-dir={tmp_path}/profile", f"--window-size={width},1600", *dark,
-             f"--screenshot={tmp_path}/page.png", f"file://{tmp_path}/page.html"], timeout=60,
+             f"--screenshot={tmp_path}/page.png", f"file://{tmp_path}/page.html"],
             env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}).expect()
     image = pytest.importorskip("matplotlib.image", reason="python3-matplotlib is not installed")
     pixels = image.imread(str(tmp_path / "page.png"))[..., :3]
@@ -283,6 +281,6 @@ def test_report_fits_a_telephone(report, job, tmp_path):
       onload = () => { document.title = document.querySelector("iframe").contentDocument.documentElement.scrollWidth }
       </script>""")
     done = job.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-                    "--dump-dom", f"--user-data-dir={tmp_path}/profile", f"file://{tmp_path}/frame.html"], timeout=60,
+                    "--dump-dom", f"--user-data-dir={tmp_path}/profile", f"file://{tmp_path}/frame.html"],
                    env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)})
     assert int(re.search(r"<title>(.*?)</title>", done.out)[1]) <= 390, done

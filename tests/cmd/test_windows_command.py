@@ -22,7 +22,7 @@ def window(tmp_path):
     """Runs a job on the file; without `commits` it only opens."""
     def run(commits=0, **options):
         words = [f"{name}={value}" for name, value in {"commits": commits, **options}.items()]
-        done = subprocess.run([CREW, tmp_path / "data", *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([CREW, tmp_path / "data", *words], capture_output=True, text=True, timeout=180)
         return json.loads(done.stdout)
     return run
 
@@ -30,7 +30,7 @@ def window(tmp_path):
 @pytest.fixture
 def windows(job, tmp_path):
     def run(*options, files=("data",)):
-        return job.run([*WINDOWS, *options, *[str(tmp_path / file) for file in files]], timeout=60)
+        return job.run([*WINDOWS, *options, *[str(tmp_path / file) for file in files]])
     return run
 
 

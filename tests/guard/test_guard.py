@@ -57,10 +57,10 @@ def test_guard_is_not_for(job, other):
 def test_guests_do_the_same_unguarded(job, guests):
     """What the virtual machine's tests expect of them, without keys."""
     for name in ("guarded", "guarded-static"):
-        result = job.run([*RUN, "-n", "2", guests(name)], timeout=60)
+        result = job.run([*RUN, "-n", "2", guests(name)])
         assert result.code == 0 and result.out.count(": ok\n") == 28, result
     for kind in KINDS.keys() - {"huge"}:  # of which a machine may have none
-        result = job.run([*RUN, "-n", "2", guests("wild-write"), kind], timeout=60)
+        result = job.run([*RUN, "-n", "2", guests("wild-write"), kind])
         assert result.lines == ["0: changed", "1: reads 41", "1: went on"], (kind, result)
 
 

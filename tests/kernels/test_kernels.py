@@ -45,7 +45,7 @@ def test_jobs_and_their_tools(run_there):
 
 def test_places_of_the_kernel(run_there):
     """places_test.cpp, each test in a process of its own."""
-    listed = subprocess.run([PLACES, "--gtest_list_tests"], capture_output=True, text=True, timeout=60)
+    listed = subprocess.run([PLACES, "--gtest_list_tests"], capture_output=True, text=True, timeout=180)
     names = re.findall(r"^  (\w+)", listed.stdout, re.M)
     results = run_there([f"{PLACES} --gtest_filter=kernel_places.{name}" for name in names],
                         [PLACES, PROGRAMS / "kernel-places"])

@@ -20,7 +20,7 @@ LONG = os.environ.get("ONESPACE_LONG") == "1"
 ROUNDS = 50 if LONG else 1  # of each victim
 BOUND_S = 5
 GONE = "the host of the space is gone"
-TIME = 120
+TIME = 180
 
 
 def messages(result):
@@ -29,7 +29,7 @@ def messages(result):
 
 def launch(job, ranks, program, of=None, **options):
     """As a launcher does that neither limits its ranks' number by its own descriptors nor ends all when one fails."""
-    return [job.start([*RUN, "--space", "bounded", *program], timeout=TIME,
+    return [job.start([*RUN, "--space", "bounded", *program],
                       env={"PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank),
                            "MPI_LOCALNRANKS": str(of or len(ranks))}, **options) for rank in ranks]
 
@@ -70,7 +70,7 @@ def test_missing_program_is_reported_once(job, mpi_named, launcher):
     mpi = mpi_named(launcher)
 
     def run(*words):
-        return job.run(mpi.command(RANKS, [*words, "/no/such/program"]), timeout=TIME, env=mpi.env)
+        return job.run(mpi.command(RANKS, [*words, "/no/such/program"]), env=mpi.env)
 
     with bounded("missing program", lambda: seconds_of(run)):
         result = run(*RUN)
@@ -163,7 +163,7 @@ def test_full_space_by_hand_is_reported(job):
         resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
 
     with bounded("full space by hand", lambda: start_and_end(job, 40)):
-        result = job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], timeout=TIME, preexec_fn=limit)
+        result = job.run([*RUN, "-n", "40", "--stack", "64M", "sleep", "30"], preexec_fn=limit)
     assert result.code != 0 and len(messages(result)) == 1, str(result)
     assert "of 40 ranks run; lift it: ulimit -v unlimited" in result.err, str(result)
 
@@ -213,7 +213,7 @@ def kill_at(job, command, victim, far):
 
 def killed_process(job, mpi):
     """The seconds in which a job of processes ends when one of its ranks is killed."""
-    command = job.start(mpi.command(RANKS, ["sh", "-c", "echo ready; exec sleep 60"]), timeout=TIME, env=mpi.env)
+    command = job.start(mpi.command(RANKS, ["sh", "-c", "echo ready; exec sleep 60"]), env=mpi.env)
     command.wait_for("ready", RANKS)
     ranks = []
     while not ranks:
@@ -243,7 +243,7 @@ def test_killed_while_it_starts(job, guests, mpi_named, launcher, victim, record
     chance = random.Random(seed)
     phases = collections.Counter()
     for turn in range(ROUNDS):
-        command = job.start(mpi.command(RANKS, [*RUN, guests("awaits")]), timeout=TIME, env=mpi.env)
+        command = job.start(mpi.command(RANKS, [*RUN, guests("awaits")]), env=mpi.env)
         if launcher == "openmpi":
             command.wait_for("ready", RANKS)
             time.sleep(chance.uniform(0, 0.5))
@@ -325,7 +325,7 @@ def test_job_without_mappings_ends(job, guests, request, launcher):
         commands = launch(job, range(ranks), [program, "waits"])
     else:
         mpi = request.getfixturevalue("mpi_named")(launcher)
-        commands = [job.start(mpi.command(ranks, [*RUN, program, "waits"]), timeout=TIME, env=mpi.env)]
+        commands = [job.start(mpi.command(ranks, [*RUN, program, "waits"]), env=mpi.env)]
     commands[0].wait_for("out")
     with bounded("without mappings", lambda: start_and_end(job, ranks)):
         results, reported = finish(commands)
@@ -339,7 +339,7 @@ def test_mappings_that_run_out_inside_mpi_init_are_reported_once(job, guests, mp
     """What is left for each rank is what a small program takes, and less than MPICH does."""
     mpi, ranks = mpi_named("mpich"), 8
     program = [guests.mpi(mpi, "mpi_fragments"), str(mappings_allowed() // ranks - 40)]
-    command = job.start(mpi.command(ranks, [*RUN, *program]), timeout=TIME, env=mpi.env)
+    command = job.start(mpi.command(ranks, [*RUN, *program]), env=mpi.env)
     command.wait_for("out")
     with bounded("mappings run out inside MPI_Init", lambda: start_and_end(job, ranks)):
         result = command.finish()
@@ -350,7 +350,7 @@ def test_mappings_that_run_out_inside_mpi_init_are_reported_once(job, guests, mp
 @few_mappings
 def test_rank_that_fails_without_mappings_is_reported_once(job, guests, mpi_named):
     mpi = mpi_named("mpich")
-    command = job.start(mpi.command(8, [*RUN, guests("fragments"), "fails"]), timeout=TIME, env=mpi.env)
+    command = job.start(mpi.command(8, [*RUN, guests("fragments"), "fails"]), env=mpi.env)
     command.wait_for("out")
     with bounded("rank that fails without mappings", lambda: start_and_end(job, 8)):
         result = command.finish()
@@ -368,7 +368,7 @@ def test_job_that_gives_its_mappings_back_goes_on(job, guests):
 @few_mappings
 def test_mappings_that_run_out_by_hand_are_reported(job, guests):
     """Nobody is ended: that is for whoever started them to decide."""
-    command = job.start([*RUN, "-n", "2", guests("fragments"), "waits"], timeout=TIME)
+    command = job.start([*RUN, "-n", "2", guests("fragments"), "waits"])
     while OUT_OF_MAPPINGS not in command.so_far().err and command.process.poll() is None:
         time.sleep(0.01)
     command.signal(signal.SIGTERM)

@@ -65,7 +65,7 @@ def podman(job, tool, root, place):
                 "--ulimit=nofile=4096:4096", "--ulimit=nproc=30000:30000", "--network=host", *volumes, *options,
                 "--rootfs", at]
 
-    plain = job.run([*line(), "true"], timeout=60)
+    plain = job.run([*line(), "true"])
     if plain.code != 0:
         pytest.skip(f"podman does not run here: {plain.err.strip()[-300:]}")
     return line
@@ -119,7 +119,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("how", CONTAINERS)
 def test_container_of_all_ranks_is_a_node(job, podman, pointer, how):
-    job.run(pointer("mpich", launcher=podman(*CONTAINERS[how])), timeout=60).expect(lines=RANKS)
+    job.run(pointer("mpich", launcher=podman(*CONTAINERS[how]))).expect(lines=RANKS)
 
 
 def test_container_whose_filter_forbids_copies_by_the_kernel(job, podman, guests, tmp_path):
@@ -130,22 +130,22 @@ def test_container_whose_filter_forbids_copies_by_the_kernel(job, podman, guests
     mpi = MPIS["mpich"].needed()
     line = podman(f"--security-opt=seccomp={profile}")
     program = guests.mpi(mpi, "mpi_pointer")
-    job.run([*line, *mpi.command(2, [*RUN, program])], timeout=60).expect(lines=RANKS)
+    job.run([*line, *mpi.command(2, [*RUN, program])]).expect(lines=RANKS)
 
 
 def test_container_that_can_write_nowhere_names_the_way_out(job, podman, pointer):
     line = podman("--read-only", "--read-only-tmpfs=false")
-    result = job.run(pointer("mpich", launcher=line), timeout=60)
+    result = job.run(pointer("mpich", launcher=line))
     output = "cannot make /tmp/onespace-0: Read-only file system: set XDG_RUNTIME_DIR to a directory of yours"
     assert result.code != 0 and output in result.err, str(result)
-    job.run([*line, *RUN, "-n", "2", "echo", "hi"], timeout=60).expect(lines=["hi", "hi"])
+    job.run([*line, *RUN, "-n", "2", "echo", "hi"]).expect(lines=["hi", "hi"])
 
 
 def test_container_with_a_small_dev_shm_is_left_to_the_mpi(job, podman, pointer):
     """onespace itself keeps nothing there."""
     line = podman("--shm-size=64k")
-    job.run([*line, *RUN, "-n", "2", "echo", "hi"], timeout=60).expect(lines=["hi", "hi"])
-    codes = [job.run(pointer("mpich", launcher=line, run=run), timeout=60).code for run in ([], RUN)]
+    job.run([*line, *RUN, "-n", "2", "echo", "hi"]).expect(lines=["hi", "hi"])
+    codes = [job.run(pointer("mpich", launcher=line, run=run)).code for run in ([], RUN)]
     assert codes[0] == codes[1] != 0, codes
 
 
@@ -156,7 +156,7 @@ def test_container_without_proc_is_refused(job, bubblewrap):
 
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_charliecloud_of_all_ranks_is_a_node(job, charliecloud, pointer, name):
-    job.run(pointer(name, launcher=charliecloud()), timeout=60).expect(lines=RANKS)
+    job.run(pointer(name, launcher=charliecloud())).expect(lines=RANKS)
 
 
 # ---- A container for each rank ----
@@ -170,20 +170,20 @@ def refused(result, keys):
 def test_containers_of_ranks_are_refused(job, podman, pointer):
     job.may_leave_socket = True  # the host is killed with the container of the first rank
     line = podman("--pid=host", "--ipc=host", "--env-host", "-v", "/tmp:/tmp")
-    refused(job.run(pointer("openmpi", rank=line), timeout=60), ["namespaces", "cgroup", "keyring"])
+    refused(job.run(pointer("openmpi", rank=line)), ["namespaces", "cgroup", "keyring"])
 
 
 def test_containers_of_ranks_share_a_space_where_that_is_allowed(job, podman, pointer):
     """The host is in the container of the first rank, and killed with it."""
     job.may_leave_socket = True
     line = podman("--pid=host", "--ipc=host", "--env-host", "-v", "/tmp:/tmp")
-    job.run(pointer("openmpi", rank=line), timeout=60, env=ALLOWED).expect(lines=RANKS)
+    job.run(pointer("openmpi", rank=line), env=ALLOWED).expect(lines=RANKS)
 
 
 def test_containers_of_ranks_need_one_pid_namespace(job, bubblewrap, pointer):
     """PMIX_NAMESPACE is the same in both. Under Hydra nothing is: each would be alone."""
     job.may_leave_socket = True  # the host may be killed with its namespace
-    result = job.run(pointer("openmpi", rank=bubblewrap("--unshare-pid")), timeout=60, env=ALLOWED)
+    result = job.run(pointer("openmpi", rank=bubblewrap("--unshare-pid")), env=ALLOWED)
     output = "cannot see this process (No such process): start both in one PID namespace"
     assert result.code != 0 and output in result.err, str(result)
 
@@ -191,16 +191,16 @@ def test_containers_of_ranks_need_one_pid_namespace(job, bubblewrap, pointer):
 @pytest.mark.parametrize("name", ["mpich", "openmpi"])
 def test_charliecloud_of_ranks_that_join_is_a_node(job, charliecloud, pointer, name):
     line = charliecloud("--join", "--join-ct=2", f"--join-tag={job.token}")
-    job.run(pointer(name, rank=line), timeout=60).expect(lines=RANKS)
+    job.run(pointer(name, rank=line)).expect(lines=RANKS)
 
 
 def test_charliecloud_of_ranks_that_do_not_join_is_refused(job, charliecloud, pointer):
-    refused(job.run(pointer("mpich", rank=charliecloud()), timeout=60), ["namespaces", "root", "keyring"])
+    refused(job.run(pointer("mpich", rank=charliecloud())), ["namespaces", "root", "keyring"])
 
 
 def test_bubblewrap_of_ranks(job, bubblewrap, pointer):
-    refused(job.run(pointer("mpich", rank=bubblewrap()), timeout=60), ["namespaces"])
-    job.run(pointer("mpich", rank=bubblewrap()), timeout=60, env=ALLOWED).expect(lines=RANKS)
+    refused(job.run(pointer("mpich", rank=bubblewrap())), ["namespaces"])
+    job.run(pointer("mpich", rank=bubblewrap()), env=ALLOWED).expect(lines=RANKS)
 
 
 def test_table_of_the_documentation_names_what_is_tried_here():

@@ -30,7 +30,7 @@ def inherited():
 def test_host_has_one_for_each_rank(job, guests, mpi_named, inherited, tmp_path):
     """Also while they start."""
     go = tmp_path / "go"
-    command = job.start(mpi_named("mpich").command(RANKS, [*RUN, guests("descriptors"), go]), timeout=100,
+    command = job.start(mpi_named("mpich").command(RANKS, [*RUN, guests("descriptors"), go]),
                         pass_fds=inherited)
     most = 0
     while command.so_far().out.count("has") < RANKS and command.process.poll() is None:
@@ -46,7 +46,7 @@ def test_host_has_one_for_each_rank(job, guests, mpi_named, inherited, tmp_path)
 
 def test_tasks_have_what_processes_have(job, guests, mpi_named):
     """Rank k of Hydra's inherits about 2k: all arrive, under their numbers."""
-    plain, tasks = [job.run(mpi_named("mpich").command(RANKS, [*prefix, guests("descriptors")]), timeout=100)
+    plain, tasks = [job.run(mpi_named("mpich").command(RANKS, [*prefix, guests("descriptors")]))
                     for prefix in ([], RUN)]
     assert plain.code == tasks.code == 0, str(tasks)
     assert tasks.lines == plain.lines
@@ -60,7 +60,7 @@ def test_limit_holds_for_each_rank_as_for_a_process(job, guests, mpi_named, inhe
         resource.setrlimit(resource.RLIMIT_NOFILE, (360, 360))
 
     for prefix in ([], RUN):
-        result = job.run(mpi_named("mpich").command(ranks, [*prefix, guests("descriptors")]), timeout=60,
+        result = job.run(mpi_named("mpich").command(ranks, [*prefix, guests("descriptors")]),
                          pass_fds=inherited, preexec_fn=limit)
         assert result.code == 0 and result.out.count("has") == ranks, str(result)
 
@@ -76,7 +76,7 @@ def test_task_has_as_many_as_its_limit_allows(job, guests):
     try:
         while not files or files[-1] < limit - 6:
             files.append(os.open("/dev/null", os.O_RDONLY))
-        result = job.run([*RUN, "--space", "full", guests("descriptors")], timeout=20, pass_fds=files, preexec_fn=fill)
+        result = job.run([*RUN, "--space", "full", guests("descriptors")], pass_fds=files, preexec_fn=fill)
     finally:
         for file in files:
             os.close(file)
@@ -88,13 +88,13 @@ def test_limit_below_a_descriptor_is_kept(job):
     script = "exec 700</dev/null; ulimit -Sn 40; exec \"$@\""
     shown = "ulimit -Sn; test -e /proc/self/fd/700 && echo there"
     for prefix in ([], [*RUN, "--space", "low"]):
-        job.run(["bash", "-c", script, "bash", *prefix, "/bin/sh", "-c", shown], timeout=20).expect(out="40\nthere\n")
+        job.run(["bash", "-c", script, "bash", *prefix, "/bin/sh", "-c", shown]).expect(out="40\nthere\n")
 
 
 def test_stopped_shim_delays_no_other(job):
     """The host holds the first three until all have come, asks each for its descriptors, and they do not answer."""
     def start(rank):
-        return job.start([*RUN, "--space", "stop", "/bin/echo", f"rank {rank}"], timeout=60,
+        return job.start([*RUN, "--space", "stop", "/bin/echo", f"rank {rank}"],
                          env={"PMI_RANK": str(rank), "MPI_LOCALRANKID": str(rank), "MPI_LOCALNRANKS": "6"})
 
     stopped = [start(rank) for rank in range(3)]  # more than are asked at once

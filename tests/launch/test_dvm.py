@@ -30,7 +30,7 @@ class Dvm:
                 "-n", str(ranks), *map(str, program)]
 
     def start(self, ranks, *program):
-        return self.job.start(self.command(ranks, *program), timeout=60)
+        return self.job.start(self.command(ranks, *program))
 
     def run(self, ranks, *program):
         return self.start(ranks, *program).finish()
@@ -43,7 +43,7 @@ def dvm(job, prrte, tmp_path):
 
     def start(*options, **env):
         uri = tmp_path / f"uri{len(running)}"
-        command = job.start(["prte", *ROOT_FLAG, "--report-uri", uri, *options], timeout=120, env=env)
+        command = job.start(["prte", *ROOT_FLAG, "--report-uri", uri, *options], env=env)
         running.append(command)
         command.wait_for("DVM ready")
         return Dvm(job, uri)
@@ -66,7 +66,7 @@ def test_dvm_runs_jobs_one_after_another(job, guests, prrte, dvm):
     machine, program = dvm(), guests.mpi(prrte, "mpi_pointer")
     for ranks in (2, 3):
         right(machine.run(ranks, *RUN, program), ranks)
-    right(job.run(["prun", "--dvm-uri", f"file:{machine.uri}", *ROOT_FLAG, "-n", 2, *RUN, program], timeout=60), 2)
+    right(job.run(["prun", "--dvm-uri", f"file:{machine.uri}", *ROOT_FLAG, "-n", 2, *RUN, program]), 2)
 
 
 def test_dvm_gives_jobs_at_the_same_time_a_space_each(guests, prrte, dvm):

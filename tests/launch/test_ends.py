@@ -14,7 +14,6 @@ import pytest
 from jobs import RUN, eventually
 from launchers import MPIS
 
-TIME = 90
 # How a rank ends: its exit status, or minus the signal that ends it.
 WAYS = {"return": 0, "exit": 3, "finalized": 4, "crash": -11, "abort": -6, "kill": -9, "mpi_abort": 5}
 INTELS = 255
@@ -43,7 +42,7 @@ def statuses(mpi, end):
 def expect_the_same(job, mpi, program, what, allowed, with_processes=frozenset(), **options):
     """Does it with processes and with tasks: the launcher's exit status must be one of the allowed ones, each time."""
     for prefix in ([], RUN):
-        command = job.start(mpi.command(2, [*prefix, *program]), timeout=TIME, env=mpi.env, **options)
+        command = job.start(mpi.command(2, [*prefix, *program]), env=mpi.env, **options)
         what(command)
         result = command.finish()
         accepted = allowed if prefix else allowed | with_processes
@@ -60,7 +59,7 @@ def test_status_of_a_failed_rank_is_the_jobs_under_hydra(job, guests, name, way,
     argv = mpi.command(4, [*RUN, guests.mpi(mpi, "mpi_end"), way])
     env = {**mpi.env, "LD_PRELOAD": guests("late_reaping.so"), "LATE_US": str(late_us)}
     for _ in range(8):
-        job.run(argv, timeout=TIME, env=env).expect(code)
+        job.run(argv, env=env).expect(code)
 
 
 @pytest.mark.parametrize("late_us", [0, 1000])
@@ -70,21 +69,21 @@ def test_status_is_the_failed_ranks_when_nobody_is_left_to_be_killed(job, guests
     argv = mpi.command(ranks, [*RUN, guests.mpi(mpi, "mpi_end"), way])
     env = {**mpi.env, "LD_PRELOAD": guests("late_reaping.so"), "LATE_US": str(late_us)}
     for _ in range(4):
-        job.run(argv, timeout=TIME, env=env).expect(3)
+        job.run(argv, env=env).expect(3)
 
 
 def test_crash_without_mpi_ends_the_others_under_hydra(job):
     """Hydra learns of it when it reaps the shim, which is held for half a second."""
     mpi = MPIS["mpich"].needed()
     script = "if [ $PMI_RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 600"
-    assert job.run(mpi.command(2, [*RUN, *sh(script)]), timeout=TIME, env=mpi.env).code != 0
+    assert job.run(mpi.command(2, [*RUN, *sh(script)]), env=mpi.env).code != 0
 
 
 def test_failed_rank_behind_a_script_ends_the_job_under_hydra(job, guests):
     """The shim is the script's child, which sees its end."""
     mpi = MPIS["mpich"].needed()
     script = '"$@"; code=$?; echo ended with $code >&2; exit $code'
-    result = job.run(mpi.command(2, ["sh", "-c", script, "sh", *RUN, guests.mpi(mpi, "mpi_end"), "exit"]), timeout=TIME,
+    result = job.run(mpi.command(2, ["sh", "-c", script, "sh", *RUN, guests.mpi(mpi, "mpi_end"), "exit"]),
                      env=mpi.env)
     assert result.code in statuses(mpi, WAYS["exit"]) | {1}, str(result)
 
@@ -136,7 +135,7 @@ def test_killed_task_is_a_killed_rank(job, guests, stock_mpi):
 def test_killed_host_fails_the_job(job, guests, stock_mpi, victim):
     mpi = stock_mpi
     job.may_leave_socket = True
-    command = job.start(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_end"), "sleep"]), timeout=TIME,
+    command = job.start(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_end"), "sleep"]),
                         env=mpi.env)
     ranks_ready(command)
     os.kill(job.named(victim)[0].pid, signal.SIGKILL)
@@ -191,7 +190,7 @@ def test_forwarded_signal_decides_the_status_of_all_shims_under_hydra(job, tmp_p
 
 def forwarded_signal_decides(job, proxy):
     command = job.start([proxy, *RUN, "--space", "signalled", *sh("echo task $PMI_RANK $$; exec sleep 600")],
-                        timeout=TIME, env={"PMI_FD": "1000", "MPI_LOCALNRANKS": "2"})
+                        env={"PMI_FD": "1000", "MPI_LOCALNRANKS": "2"})
     command.wait_for("shims")
     command.wait_for("task", 2)
     shims = [int(pid) for pid in re.search(r"shims (\d+) (\d+)", command.so_far().out).groups()]
@@ -224,7 +223,7 @@ def test_program_catches_the_launchers_signal(job, stock_mpi):
     patient = {**stock_mpi.env, "OMPI_MCA_odls_base_sigkill_timeout": "4"}  # seconds, after SIGTERM
     for prefix in ([], RUN):
         path = os.path.join(job.runtime, "caught")
-        command = job.start(stock_mpi.command(2, [*prefix, "/bin/sh", "-c", script]), timeout=TIME, env=patient,
+        command = job.start(stock_mpi.command(2, [*prefix, "/bin/sh", "-c", script]), env=patient,
                             cwd=job.runtime)
         command.wait_for("ready", 2)
         command.signal(signal.SIGTERM)
@@ -248,7 +247,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.
 def test_signal_to_onespace_run_reaches_the_task(job, run, number):
     name = number.name[3:]
     command = job.start([*run, *sh(f"trap 'echo got {name}; exit 9' {name}; echo up; "
-                                   "i=0; while [ $i -lt 1000 ]; do sleep 0.1; i=$((i+1)); done")], timeout=15)
+                                   "i=0; while [ $i -lt 1000 ]; do sleep 0.1; i=$((i+1)); done")])
     command.wait_for("up")
     command.signal(number)
     command.finish().expect(9, shows=f"got {name}")
@@ -256,7 +255,7 @@ def test_signal_to_onespace_run_reaches_the_task(job, run, number):
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_signal_that_nobody_catches_ends_it(job, run, number):
-    command = job.start([*run, *sh("echo up; exec sleep 30")], timeout=15)
+    command = job.start([*run, *sh("echo up; exec sleep 30")])
     command.wait_for("up")
     time.sleep(0.1)
     command.signal(number)
@@ -271,7 +270,7 @@ OTHERS = [signal.SIGRTMIN, signal.SIGRTMIN + 3, signal.SIGRTMAX, signal.SIGPIPE,
 
 @pytest.mark.parametrize("number", OTHERS)
 def test_signal_that_the_task_catches_reaches_it(job, run, guests, number):
-    command = job.start([*run, guests("signalled"), str(int(number))], timeout=30)
+    command = job.start([*run, guests("signalled"), str(int(number))])
     command.wait_for("ready")
     command.signal(number)
     command.finish().expect(out=f"ready\ngot {int(number)} value 0\n")
@@ -279,7 +278,7 @@ def test_signal_that_the_task_catches_reaches_it(job, run, guests, number):
 
 def test_queued_signals_value_reaches_the_task(job, run, guests, tool):
     number = signal.SIGRTMIN + 5
-    command = job.start([*run, guests("signalled"), str(int(number))], timeout=30)
+    command = job.start([*run, guests("signalled"), str(int(number))])
     command.wait_for("ready")
     assert job.run([tool("env"), "kill", f"-{int(number)}", "-q", "42", str(command.pid)]).code == 0
     command.finish().expect(out=f"ready\ngot {int(number)} value 42\n")
@@ -288,7 +287,7 @@ def test_queued_signals_value_reaches_the_task(job, run, guests, tool):
 def test_signal_that_onespace_run_ignores_reaches_a_task_that_does_not(job, run, guests):
     """nohup ignores SIGHUP; a program may set a handler all the same."""
     program = shlex.join([*run, guests("signalled"), str(int(signal.SIGHUP))])
-    command = job.start(sh(f"trap '' HUP; exec {program}"), timeout=30)
+    command = job.start(sh(f"trap '' HUP; exec {program}"))
     command.wait_for("ready")
     command.signal(signal.SIGHUP)
     command.finish().expect(shows="got 1 ")
@@ -296,8 +295,7 @@ def test_signal_that_onespace_run_ignores_reaches_a_task_that_does_not(job, run,
 
 def test_interrupt_from_the_terminal_without_launcher(job, run):
     """It reaches what the task has started too: the shell runs its trap when sleep has ended."""
-    command = job.start([*run, *sh("trap 'echo caught; exit 9' INT; echo up; sleep 30")], terminal=True,
-                        timeout=15)
+    command = job.start([*run, *sh("trap 'echo caught; exit 9' INT; echo up; sleep 30")], terminal=True)
     command.wait_for("up")
     while not job.named("sleep"):
         time.sleep(0.02)
@@ -317,7 +315,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)"""
 def test_stop_and_continue(job):
     """Ctrl-Z: the shim stops, so a shell with job control sees it, and the task with it; both go on."""
     run = [*RUN, "--space", "z", *sh("echo pid $$; exec sleep 40")]
-    command = job.start([sys.executable, "-c", SHELL, *run], timeout=40)
+    command = job.start([sys.executable, "-c", SHELL, *run])
     command.wait_for("pid")
     task = int(command.so_far().out.split()[1])
     shim = job.shims()[0].pid
@@ -335,7 +333,7 @@ def test_stop_and_continue(job):
 
 def test_session_leader_ignores_the_terminals_stop(job):
     """As plain processes do: nobody could let a session of its own go on."""
-    command = job.start([*RUN, "--space", "z", *sh("echo pid $$ $(ps -o sid= -p $$); exec sleep 40")], timeout=40)
+    command = job.start([*RUN, "--space", "z", *sh("echo pid $$ $(ps -o sid= -p $$); exec sleep 40")])
     command.wait_for("pid")
     task, session = map(int, command.so_far().out.split()[1:3])
     assert session == task, "the task of a session leader leads a session"
@@ -359,14 +357,14 @@ def test_tasks_are_in_the_session_that_ranks_are_in(job, distributions_mpi):
 
 
 def test_killed_root_takes_its_tasks_along(job):
-    command = job.start([*RUN, "-n", "3", *sh("echo up; exec sleep 30")], timeout=15)
+    command = job.start([*RUN, "-n", "3", *sh("echo up; exec sleep 30")])
     command.wait_for("up", 3)
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137
 
 
 def test_killed_reaper_ends_the_job(job):
-    command = job.start([*RUN, "-n", "2", *sh("echo up; exec sleep 30")], timeout=15)
+    command = job.start([*RUN, "-n", "2", *sh("echo up; exec sleep 30")])
     command.wait_for("up", 2)
     os.kill(job.named("onespace-reaper")[0].pid, signal.SIGKILL)
     result = command.finish()
@@ -374,7 +372,7 @@ def test_killed_reaper_ends_the_job(job):
 
 
 def test_killed_shim_takes_its_task_along_and_no_other(job):
-    commands = [job.start([*RUN, "--space", "two", *sh(f"echo up; read x; echo lived {i}")], timeout=60,
+    commands = [job.start([*RUN, "--space", "two", *sh(f"echo up; read x; echo lived {i}")],
                           stdin=subprocess.PIPE) for i in range(2)]
     for command in commands:
         command.wait_for("up")
@@ -387,7 +385,7 @@ def test_killed_shim_takes_its_task_along_and_no_other(job):
 
 
 def test_killed_host_is_reported_and_the_space_can_be_made_again(job):
-    command = job.start([*RUN, "--space", "again", *sh("echo up; exec sleep 30")], timeout=15)
+    command = job.start([*RUN, "--space", "again", *sh("echo up; exec sleep 30")])
     command.wait_for("up")
     os.kill(job.hosts()[0].pid, signal.SIGKILL)
     result = command.finish()
@@ -399,7 +397,7 @@ def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
     """With its process group, as launchers kill. Only the directory may stay, which the next one uses and removes."""
     late = [tool("strace", "strace"), "-f", "-qq", "-o", "/dev/null", "-e", "trace=setsid", "-e",
             "inject=setsid:delay_enter=8000000"]  # microseconds; the child that leaves the group is held there
-    command = job.start([*late, *RUN, "--space", "lost", "true"], timeout=30)
+    command = job.start([*late, *RUN, "--space", "lost", "true"])
     while len(job.shims()) < 2 and command.process.poll() is None:
         time.sleep(0.01)
     for shim in job.shims():
@@ -412,7 +410,7 @@ def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
 def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
     late = [tool("strace", "strace"), "-qq", "-o", "/dev/null", "-e", "trace=connect", "-e",
             "inject=connect:delay_enter=5000000:when=3"]  # the one after the host was started
-    command = job.start([*late, *RUN, "--space", "lost", "echo", "ran"], timeout=30)
+    command = job.start([*late, *RUN, "--space", "lost", "echo", "ran"])
     while not job.hosts() and command.process.poll() is None:
         time.sleep(0.01)
     os.kill(job.hosts()[0].pid, signal.SIGKILL)

@@ -11,12 +11,10 @@ import pytest
 from jobs import ROOT, RUN
 from launchers import ROOT_FLAG
 
-TIME = 120
-
 
 def start_all(job, mpi, ranks, program, *options, **more):
     env = {**mpi.env, **more.pop("env", {})}
-    return job.start(mpi.command(ranks, program, *options), timeout=TIME, env=env, **more)
+    return job.start(mpi.command(ranks, program, *options), env=env, **more)
 
 
 def run_all(job, mpi, ranks, program, *options, **more):
@@ -83,7 +81,7 @@ def test_shell_between_shim_and_program(job, guests, stock_mpi):
 def test_different_programs_side_by_side(job, guests, stock_mpi):
     program = guests.mpi(stock_mpi, "mpi_hello")
     argv = stock_mpi.command(1, [*RUN, program, "left", ":", "-n", "2", *RUN, program, "right"])
-    result = job.run(argv, timeout=TIME, env=stock_mpi.env).expect()
+    result = job.run(argv, env=stock_mpi.env).expect()
     arguments = [line for line in result.lines if "argument" in line]
     assert arguments == ["rank 0 argument left", "rank 1 argument right", "rank 2 argument right"], str(result)
 
@@ -92,7 +90,7 @@ def test_tasks_and_processes_side_by_side(job, guests, mpi):
     """PMIx wants one store for all ranks of a job, so the processes must be given the tasks' one too."""
     program = guests.mpi(mpi, "mpi_hello")
     argv = mpi.command(2, [*RUN, program, ":", "-n", "2", program])
-    expect_hello(job.run(argv, timeout=TIME, env={**mpi.env, "PMIX_MCA_gds": "hash"}), 4)
+    expect_hello(job.run(argv, env={**mpi.env, "PMIX_MCA_gds": "hash"}), 4)
 
 
 def test_two_jobs_at_once_have_a_space_each(job, guests, stock_mpi):
@@ -258,7 +256,7 @@ def meant(result):
 def test_singletons_by_hand_are_reported_once_which_command_was_meant(job, guests, mpi):
     program = guests.mpi(mpi, "mpi_hello")
     parts = ["-n", "4", program, "x", ":", "-n", "2", "/bin/true", ":", program]
-    result = job.run([*RUN, *parts], timeout=TIME, env=mpi.env)
+    result = job.run([*RUN, *parts], env=mpi.env)
     assert result.code == 0 and result.lines.count("rank 0 of 1, sum 0") == 5, str(result)
     assert meant(result) == ("5", f"onespace mpiexec -n 4 {program} ... : -n 1 {program}"), str(result)
 
@@ -266,12 +264,12 @@ def test_singletons_by_hand_are_reported_once_which_command_was_meant(job, guest
 @pytest.mark.parametrize("program", ["mpi_windows_f08", "mpi_windows_mpif"])
 def test_singletons_in_fortran_are_reported_as_well(job, guests, distributions_mpi, program):
     path = guests.mpi(distributions_mpi, program)
-    assert meant(job.run([*RUN, "-n", "2", path], timeout=TIME))[0] == "2"
+    assert meant(job.run([*RUN, "-n", "2", path]))[0] == "2"
 
 
 def test_one_singleton_a_job_and_other_programs_are_not_reported(job, guests, stock_mpi):
     program = guests.mpi(stock_mpi, "mpi_hello")
-    assert meant(job.run([*RUN, program, ":", "-n", "2", "/bin/true"], timeout=TIME)) is None
+    assert meant(job.run([*RUN, program, ":", "-n", "2", "/bin/true"])) is None
     assert meant(job.run([*RUN, "-n", "4", "/bin/true"])) is None
     result = run_all(job, stock_mpi, 2, [*RUN, program])
     expect_hello(result, 2)
@@ -300,7 +298,7 @@ def test_openshmem_of_open_mpi_finds_the_static_memory_of_each_rank(job, tool, t
     """It registers what /proc/self/maps lists below the end of the program."""
     compiler, launcher = tool("oshcc", "openmpi-bin"), tool("oshrun", "openmpi-bin")
     (tmp_path / "ring.c").write_text("#include <stdlib.h>\n" + OPENSHMEM)
-    subprocess.run([compiler, "ring.c", "-o", "ring"], cwd=tmp_path, check=True, timeout=60)
-    ring = job.run([launcher, *ROOT_FLAG, "--oversubscribe", "-n", "2", *RUN, tmp_path / "ring"], timeout=60)
+    subprocess.run([compiler, "ring.c", "-o", "ring"], cwd=tmp_path, check=True, timeout=180)
+    ring = job.run([launcher, *ROOT_FLAG, "--oversubscribe", "-n", "2", *RUN, tmp_path / "ring"])
     assert sorted(line for line in ring.lines if "got" in line) == ["rank 0 got 1", "rank 1 got 0"], str(ring)
     assert "too many segments" not in ring.err, str(ring)

@@ -15,7 +15,7 @@ def test_too_few_descriptors_are_named(job, count):
     def limit():
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
-    result = job.run([*RUN, "--space", "few", "true"], preexec_fn=limit, timeout=60)
+    result = job.run([*RUN, "--space", "few", "true"], preexec_fn=limit)
     causes = ("Too many open files", "has no descriptors left")
     assert result.code == 0 or any(cause in result.err for cause in causes), str(result)
 
@@ -31,12 +31,12 @@ def test_too_few_processes_are_named(job, count):
         pytest.skip("the build directory is not open to other users")
     os.chown(job.runtime, LONE_USER, -1)
     result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"],
-                     cwd="/", preexec_fn=limit, timeout=60)
+                     cwd="/", preexec_fn=limit)
     assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
 
 
 def test_killed_host_leaves_no_socket(job):
-    command = job.start([*RUN, "--space", "killed", "/bin/sh", "-c", "echo up; exec sleep 30"], timeout=15)
+    command = job.start([*RUN, "--space", "killed", "/bin/sh", "-c", "echo up; exec sleep 30"])
     command.wait_for("up")
     os.kill(job.hosts()[0].pid, signal.SIGKILL)
     result = command.finish()
@@ -48,7 +48,7 @@ def test_killed_host_leaves_no_socket(job):
                                             ("x", "1", 0), ("99999999999", "1", 0)])
 def test_contradictory_variables_are_named(job, rank, size, code):
     env = {"PMI_RANK": "0", "MPI_LOCALRANKID": rank, "MPI_LOCALNRANKS": size}
-    result = job.run([*RUN, "--space", "numbers", "true"], env=env, timeout=30).expect(code)
+    result = job.run([*RUN, "--space", "numbers", "true"], env=env).expect(code)
     assert code == 0 or f"MPI_LOCALRANKID={rank} with MPI_LOCALNRANKS={size}" in result.err, str(result)
 
 
@@ -57,7 +57,7 @@ def test_variables_of_an_outer_launcher_are_not_mixed_in(job):
     env = {"PMI_RANK": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "1",
            "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
     job.run([*RUN, "--space", "numbers", "--verbose", "/bin/sh", "-c", "echo $ONESPACE_NTASKS"],
-            env=env, timeout=30).expect(out="1\n")
+            env=env).expect(out="1\n")
 
 
 def test_hosts_that_end_in_the_same_directory_are_no_ranks(job):

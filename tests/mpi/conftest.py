@@ -18,8 +18,6 @@ sys.path.append(str(ROOT / "bench/lib"))
 import onespace_bench
 import onespace_nodes
 
-TIME = 180
-
 
 @pytest.fixture
 def no_gpu_driver():
@@ -34,7 +32,7 @@ def no_gpu_driver():
 @pytest.fixture
 def run_guest(job, guests):
     """Runs a guest as tasks, or with another prefix; `options` are the launcher's. Returns the result."""
-    def run(mpi, ranks, guest, *words, prefix=RUN, options=(), timeout=TIME, **env):
+    def run(mpi, ranks, guest, *words, prefix=RUN, options=(), timeout=180, **env):
         command = mpi.command(ranks, [*prefix, guests.mpi(mpi, guest), *words], *options)
         return job.run(command, timeout=timeout, env={**mpi.env, **env})
     return run
@@ -74,7 +72,7 @@ def run_python(job, mpi_named):
         env = {**mpi.env, "PYTHONPATH": modules[-1], "MPI4PY_MPIABI": name.removeprefix("wheel-")}
         if mpi.wheel:
             env["LD_LIBRARY_PATH"] = str(VENV / mpi.wheel / "lib")
-        result = job.run(mpi.command(2, [*RUN, "/usr/bin/python3", script, *words]), timeout=120, env=env)
+        result = job.run(mpi.command(2, [*RUN, "/usr/bin/python3", script, *words]), env=env)
         assert result.code == 0 and result.lines == none_wrong(2), str(result)
     return run
 
@@ -94,7 +92,7 @@ def sessions_mpi(mpi_named):
         mpi = mpi_named(name)
         done = subprocess.run([*mpi.compiler, "-x", "c", "-fsyntax-only", "-Werror=implicit-function-declaration", "-"],
                               input="#include <mpi.h>\nint main(void) { return MPI_Session_finalize(0); }\n",
-                              capture_output=True, text=True, timeout=60)
+                              capture_output=True, text=True, timeout=180)
         if done.returncode:
             pytest.skip(f"{name} has no sessions")
         return mpi
@@ -121,7 +119,7 @@ def nodes():
 def run_on_nodes(nodes, tmp_path):
     """The output of a job of two nodes, with standard error if `all_output`. The job is killed some time after
     is_complete(output) (Nodes.run)."""
-    def run(mpi, ranks, words, is_complete, timeout=60, all_output=False, **env):
+    def run(mpi, ranks, words, is_complete, timeout=180, all_output=False, **env):
         launcher = types.SimpleNamespace(kind=mpi.name, launcher=mpi.launcher[0], version="")
         command = nodes.launch(launcher, ranks, [str(word) for word in words])
         if all_output:
@@ -150,7 +148,7 @@ def directory(request, tmp_path):
 
 
 def mount(command, directory):
-    done = subprocess.run([*command, directory], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([*command, directory], capture_output=True, text=True, timeout=180)
     if done.returncode:
         pytest.skip(f"cannot mount: {done.stderr.strip()}")
 
@@ -168,9 +166,9 @@ def small_disk(request, tmp_path, tool):
         make = tool(f"mkfs.{request.param}", {"ext4": "e2fsprogs", "xfs": "xfsprogs"}[request.param])
         with open(image, "wb") as file:
             file.truncate(700 << 20)
-        subprocess.run([make, "-q", image], check=True, timeout=60)
+        subprocess.run([make, "-q", image], check=True, timeout=180)
         mount(["mount", "-o", "loop", image], directory)
     yield directory
     # A host may end a moment after its job.
-    assert eventually(lambda: subprocess.run(["umount", directory], timeout=60, check=False).returncode == 0)
+    assert eventually(lambda: subprocess.run(["umount", directory], timeout=180, check=False).returncode == 0)
     image.unlink(missing_ok=True)

@@ -50,7 +50,7 @@ class Play:
         return path
 
     def start(self, before=(), env=None, **parts):
-        return self.job.start([*before, self.interpreter, self.write(parts)], timeout=120,
+        return self.job.start([*before, self.interpreter, self.write(parts)],
                               env={**self.env, **(env or {})}, cwd=self.directory)
 
     def __call__(self, **parts):
@@ -102,7 +102,7 @@ class Program:
         path.write_text(text)
         return path
 
-    def start(self, functions, main, before=(), is_guarded=True, timeout=120):
+    def start(self, functions, main, before=(), is_guarded=True, timeout=180):
         path = self.write(functions, main, is_guarded)
         return self.play.job.start([*before, self.play.interpreter, path], timeout=timeout, env=self.play.env,
                                    cwd=self.play.directory)
@@ -124,7 +124,7 @@ def needs_modules():
     """Skips the test unless a Python interpreter has all the modules."""
     def check(python, *modules):
         find = f"import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, {modules})))"
-        if subprocess.run([python, "-c", find], timeout=60, check=False).returncode != 0:
+        if subprocess.run([python, "-c", find], timeout=180, check=False).returncode != 0:
             pytest.skip(f"no {' or '.join(modules)} (scripts/setup test)")
     return check
 

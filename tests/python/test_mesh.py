@@ -142,7 +142,7 @@ def with_pyvista():
     """An interpreter of the same version as the package's, with PyVista."""
     found = ROOT / ".venv" / "insitu" / "bin" / "python"
     has = [found, "-c", "import pyvista"]
-    if not found.exists() or subprocess.run(has, timeout=120, capture_output=True).returncode != 0:
+    if not found.exists() or subprocess.run(has, timeout=180, capture_output=True).returncode != 0:
         pytest.skip("no .venv/insitu with PyVista (scripts/setup insitu)")
     return str(found)
 
@@ -172,7 +172,7 @@ def test_pyvista_gets_meshes_in_place(mesh, play, with_pyvista):
 def plate(tmp_path):
     program = tmp_path / "plate"
     subprocess.run(["cc", ROOT / "examples/plate.c", "-o", program, f"-I{ROOT / 'include'}", f"-L{BUILD / 'lib'}",
-                    "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=60)
+                    "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=180)
     return program
 
 

@@ -13,7 +13,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 def test_example_runs(job, play, interpreter, request, tmp_path, example):
     python = request.getfixturevalue("pools_interpreter") if "joblib" in example else interpreter
     (tmp_path / "app.py").write_text(example)
-    result = job.run([python, tmp_path / "app.py"], env=play.env, timeout=120)
+    result = job.run([python, tmp_path / "app.py"], env=play.env)
     assert result.code == 0 and not result.err and result.out and "False" not in result.out, str(result)
 
 

@@ -191,7 +191,7 @@ def test_invalid_call_is_rejected(play, tmp_path, call, error, words):
     (tmp_path / "script.py").write_text("")
     if "fixed" in call:
         subprocess.run(["cc", "-no-pie", "-xc", "-", "-o", "fixed"], input=b"int main(void) { return 0; }",
-                       cwd=tmp_path, check=True, timeout=60)
+                       cwd=tmp_path, check=True, timeout=180)
     play(root=f"""
         with raises({error}, *{words!r}):
             {call}
@@ -306,6 +306,6 @@ def test_mpi4py_ranks_share_arrays(job, play, interpreter, needs_modules):
         if world.rank == 0:
             print(*lines, sep="\\n")
         """})
-    result = job.run(mpi.command(2, [*RUN, interpreter, script]), timeout=60,
+    result = job.run(mpi.command(2, [*RUN, interpreter, script]),
                      env={**mpi.env, **play.env, "MPI4PY_MPIABI": "openmpi"})
     assert result.lines == ["rank 0: 10 10 21000", "rank 1: 11 11 21000"], str(result)

@@ -21,7 +21,7 @@ def test_ends_as_a_process(job, run, guests, way):
 
 def test_the_others_go_on(job, guests):
     program, patterns = guests("ending"), guests("patterns")
-    good = [job.start([*RUN, "--space", "mixed", patterns, "4"], timeout=40) for _ in range(3)]
+    good = [job.start([*RUN, "--space", "mixed", patterns, "4"]) for _ in range(3)]
     for way in WAYS:
         assert job.run([*RUN, "--space", "mixed", program, way]).code != 0
     for command in good:
@@ -32,7 +32,7 @@ def test_core_dumps_do_no_harm(job, guests, tmp_path):
     """With cores allowed the dump of one task must not take the others down."""
     program, patterns = guests("ending"), guests("patterns")
     argv = ["/bin/sh", "-c", f'ulimit -c 4096 2>/dev/null; exec {" ".join(RUN)} -n 2 {patterns} 2 : {program} abort']
-    result = job.run(argv, cwd=tmp_path, timeout=40)
+    result = job.run(argv, cwd=tmp_path)
     assert result.code == 134 and result.out.count("intact") == 2, str(result)
 
 
@@ -51,9 +51,9 @@ def test_killed_task_with_a_ring(job, guests, tool):
     if job.run([ring, "1"]).code == 77:
         pytest.skip("io_uring is not permitted here")
     patterns = guests("patterns")
-    good = [job.start([*RUN, "--space", "ring", patterns, "3"], timeout=40) for _ in range(2)]
+    good = [job.start([*RUN, "--space", "ring", patterns, "3"]) for _ in range(2)]
     for _ in range(3):
-        command = job.start([*RUN, "--space", "ring", ring, "100000000"], timeout=20)
+        command = job.start([*RUN, "--space", "ring", ring, "100000000"])
         command.wait_for("started")
         pid = int(command.so_far().out.split()[1])
         os.kill(pid, signal.SIGKILL)
@@ -72,7 +72,7 @@ def test_killed_task_with_a_ring(job, guests, tool):
 def test_setresuid_in_one_task(job, guests):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    result = job.run([*RUN, guests("setresuid"), ":", "-n", "2", guests("patterns"), "2"], timeout=30)
+    result = job.run([*RUN, guests("setresuid"), ":", "-n", "2", guests("patterns"), "2"])
     assert result.code == 0 and result.lines == ["intact", "intact", "user 65534"], str(result)
 
 
@@ -80,7 +80,7 @@ def test_task_that_changed_its_user_dies_with_its_root_or_shim(job, run, guests)
     """The kernel forgets the parent's death signal at setresuid."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    command = job.start([*run, guests("setresuid"), "sleep"], timeout=20)
+    command = job.start([*run, guests("setresuid"), "sleep"])
     command.wait_for("user 65534")
     command.signal(signal.SIGKILL)
     assert command.finish().code == 137
@@ -88,7 +88,7 @@ def test_task_that_changed_its_user_dies_with_its_root_or_shim(job, run, guests)
 
 def test_killed_reaper_takes_all_tasks_along(job, run, guests):
     """Those too that have given up the parent's death signal, by which the kernel kills the others."""
-    command = job.start([*run, guests("survivor")], timeout=30)
+    command = job.start([*run, guests("survivor")])
     command.wait_for("ready")
     reaper, = job.named("onespace-reaper")
     job.may_leave_socket = True

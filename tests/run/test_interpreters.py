@@ -33,7 +33,7 @@ def python():
 @pytest.fixture(scope="session")
 def environment(python, tmp_path_factory):
     directory = tmp_path_factory.mktemp("with blank") / "venv"
-    subprocess.run([python, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=60)
+    subprocess.run([python, "-m", "venv", "--without-pip", str(directory)], check=True, timeout=180)
     return directory
 
 
@@ -68,7 +68,7 @@ def test_virtual_environment(job, run, environment, name):
 
 @pytest.mark.parametrize("name", ["python", "python3"])
 def test_virtual_environment_of_copies(job, run, python, tmp_path, name):
-    subprocess.run([python, "-m", "venv", "--without-pip", "--copies", str(tmp_path / "venv")], check=True, timeout=60)
+    subprocess.run([python, "-m", "venv", "--without-pip", "--copies", str(tmp_path / "venv")], check=True, timeout=180)
     compare(job, run, tmp_path / "venv/bin" / name, "-c", SAY)
 
 

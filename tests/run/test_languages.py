@@ -10,10 +10,10 @@ from jobs import ONESPACE, RUN
 COUNT = 3
 
 
-def compare(job, argv, count=COUNT, timeout=60, **env):
+def compare(job, argv, count=COUNT, **env):
     """The program as a process, then as that many tasks at once."""
-    plain = job.run(argv, timeout=timeout, env=env)
-    tasks = job.run([*RUN, "-n", count, *argv], timeout=timeout, env=env)
+    plain = job.run(argv, env=env)
+    tasks = job.run([*RUN, "-n", count, *argv], env=env)
     assert plain.out, str(plain)
     assert tasks.lines == sorted(plain.lines * count) and tasks.code == plain.code, f"{plain}\n{tasks}"
     return plain
@@ -49,7 +49,7 @@ def test_java_through_its_symbolic_link(job, java_classes, tool):
 
 def test_java_joined(job, java_classes, tool):
     argv = [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads", "a", "b", "c"]
-    job.run([*RUN, "--space", "java", *argv], timeout=60).expect(3, shows="null deep a,b,c")
+    job.run([*RUN, "--space", "java", *argv]).expect(3, shows="null deep a,b,c")
 
 
 def test_rust(job, guests, tool):
@@ -164,8 +164,8 @@ def test_different_languages_in_one_space(job, guests, python, tool, java_classe
     programs = [[guests("threads-cplusplus")],
                 [python, SCRIPT], [tool("perl"), "-e", "print 6 * 7, qq(\\n)"],
                 [tool("java"), *JAVA_FLAGS, "-cp", java_classes, "Threads"], ["/bin/echo", "word"]]
-    expected = "".join(job.run(program, timeout=60).out for program in programs)
+    expected = "".join(job.run(program).out for program in programs)
     argv = [*RUN]
     for i, program in enumerate(programs):
         argv += ([":"] if i else []) + program
-    job.run(argv, timeout=60).expect(lines=sorted(expected.split("\n")[:-1]))
+    job.run(argv).expect(lines=sorted(expected.split("\n")[:-1]))

@@ -17,9 +17,9 @@ def test_64_tasks_allocate_and_free_at_random(job, guests):
 def test_tasks_come_and_go_beside_working_ones(job, guests):
     """The memory of ended tasks is taken back and given to new ones."""
     patterns = guests("patterns")
-    long = [job.start([*RUN, "--space", "churn", patterns, "5"], timeout=60) for _ in range(2)]
+    long = [job.start([*RUN, "--space", "churn", patterns, "5"]) for _ in range(2)]
     for _ in range(3):
-        short = [job.start([*RUN, "--space", "churn", patterns, "1"], timeout=60) for _ in range(6)]
+        short = [job.start([*RUN, "--space", "churn", patterns, "1"]) for _ in range(6)]
         for command in short:
             command.finish().expect(out="intact\n")
     for command in long:
@@ -42,13 +42,13 @@ def test_recursion_with_large_frames(job, guests, frames):
 
 def test_overflow_by_large_frames_hits_no_other_task(job, guests):
     recursion, patterns = guests("recursion"), guests("patterns")
-    result = job.run([*RUN, "-n", "3", patterns, "2", ":", "-n", "4", recursion, "100000"], timeout=30)
+    result = job.run([*RUN, "-n", "3", patterns, "2", ":", "-n", "4", recursion, "100000"])
     assert result.code == 139 and result.out == "intact\n" * 3, str(result)
 
 
 def test_program_with_its_own_break_allocator(job, guests):
     """sbrk by the program itself, beside libc's heap, up, down and up again."""
-    job.run([*RUN, "-n", "4", guests("breaks")], timeout=30).expect(out="intact\n" * 4)
+    job.run([*RUN, "-n", "4", guests("breaks")]).expect(out="intact\n" * 4)
 
 
 def allocators():
@@ -63,7 +63,7 @@ def test_preloaded_allocator(job, run, guests, name):
     path = dict(allocators()).get(name)
     if not path:
         pytest.skip(f"lib{name} is not installed (scripts/setup test)")
-    job.run([*run, guests("patterns"), "1"], env={"LD_PRELOAD": path}, timeout=30).expect(out="intact\n")
+    job.run([*run, guests("patterns"), "1"], env={"LD_PRELOAD": path}).expect(out="intact\n")
 
 
 def test_each_allocator_in_one_space(job, guests):
@@ -72,7 +72,7 @@ def test_each_allocator_in_one_space(job, guests):
     if not found:
         pytest.skip("no allocator is installed (scripts/setup test)")
     patterns = guests("patterns")
-    commands = [job.start([*RUN, "--space", "allocators", patterns, "2"], timeout=40,
+    commands = [job.start([*RUN, "--space", "allocators", patterns, "2"],
                           env={"LD_PRELOAD": path} if path else {}) for _, path in [*found, ("libc", "")]]
     for command in commands:
         command.finish().expect(out="intact\n")
@@ -110,7 +110,7 @@ def test_memory_of_ended_tasks_is_given_back(job, guests):
     """A host that has served many tasks holds no more memory than after the first few."""
     job_task = [*RUN, "--space", "back", guests("touch"), "64"]
     keep = job.start([*RUN, "--space", "back", "/bin/sh", "-c", "echo up; read x"], stdin=None,
-                     terminal=True, timeout=60)
+                     terminal=True)
     keep.wait_for("up")
     host = job.hosts()[0].pid
 

@@ -39,7 +39,7 @@ def test_ends_without_calls_after_4_18(job, run, guests, way):
 def test_a_launchers_job_without_calls_after_4_18(job, guests):
     mpi = MPIS["mpich"].needed()
     argv = mpi.command(3, [*RUN, guests.mpi(mpi, "mpi_exchange")])
-    result = job.run(argv, env=mpi.env, timeout=60, preexec_fn=as_before_5_1())
+    result = job.run(argv, env=mpi.env, preexec_fn=as_before_5_1())
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(3)], str(result)
 
 
@@ -91,7 +91,7 @@ def test_a_space_is_closed_when_all_that_opened_it_have_ended_somehow(nobody, st
     reaper, = nobody.named("onespace-reaper")
     opens = ["sh", "-c", f"kill -{OPEN} {reaper.pid}; echo sent; exec sleep 60"]
     os.kill(reaper.pid, signal.SIGSTOP)  # so that it gets both signals at once
-    openers = [nobody.start(as_nobody(opens), cwd="/", timeout=60) for _ in range(2)]
+    openers = [nobody.start(as_nobody(opens), cwd="/") for _ in range(2)]
     for opener in openers:
         opener.wait_for("sent")
     os.kill(reaper.pid, signal.SIGCONT)
@@ -112,7 +112,7 @@ def test_an_undumpable_space_is_opened_to_several_at_once(nobody, started):
     started("--space", name, *WAITS, command=as_nobody(RUN), cwd="/", env=UNDUMPABLE)
     reaper, = nobody.named("onespace-reaper")
     for _ in range(5):
-        commands = [nobody.start(as_nobody([ONESPACE, "ps", name]), cwd="/", timeout=60) for _ in range(4)]
+        commands = [nobody.start(as_nobody([ONESPACE, "ps", name]), cwd="/") for _ in range(4)]
         for result in [command.finish() for command in commands]:
             assert result.code == 0 and "dash" in result.out and "cannot be read" not in result.out, str(result)
     assert closes(nobody, reaper), "it stays open"
@@ -130,6 +130,6 @@ def test_an_undumpable_job_of_a_user(nobody, guests, name):
     """MPICH with UCX would open the other ranks' memory in /proc/PID/fd."""
     mpi = MPIS[name].needed()
     argv = mpi.command(2, [*RUN, "--stats", guests.mpi(mpi, "mpi_exchange")])
-    result = nobody.run(as_nobody(argv), cwd="/", timeout=60, env={**mpi.env, **UNDUMPABLE, "HOME": "/tmp"})
+    result = nobody.run(as_nobody(argv), cwd="/", env={**mpi.env, **UNDUMPABLE, "HOME": "/tmp"})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
     assert "copies in user space: 0," not in result.err, str(result)

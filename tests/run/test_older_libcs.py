@@ -37,7 +37,7 @@ def build(directory, linker, path):
     source = path.with_suffix(".c")
     source.write_text(SOURCE)
     subprocess.run(["cc", "-O1", "-fPIE", "-pie", "-nostartfiles", source, "-o", path,
-                    f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,{directory}"], check=True, timeout=60)
+                    f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,{directory}"], check=True, timeout=180)
     return path
 
 
@@ -73,6 +73,6 @@ def test_origin_is_the_directory_of_the_program(job, libc, tmp_path):
     for tag in ("--disable-new-dtags", "--enable-new-dtags"):
         subprocess.run(["cc", "-O1", "-fPIE", "-pie", "-nostartfiles", tmp_path / "asks.c", library, "-o",
                         tmp_path / "asks", f"-Wl,--dynamic-linker={linker}", f"-Wl,-rpath,$ORIGIN/lib:{libc}",
-                        f"-Wl,{tag}"], check=True, timeout=60)
+                        f"-Wl,{tag}"], check=True, timeout=180)
         for options in [[], ["--no-interpose"]]:
             job.run([*RUN, *options, tmp_path / "asks", "argument"], cwd="/").expect(42)

@@ -39,7 +39,7 @@ def test_tasks_share_an_address_space(job, guests):
 
 
 def test_many_tasks_at_once(job):
-    job.run([*RUN, "-n", "200", *sh("read x; exit $((ONESPACE_TASK_ID % 2 * 0))")], timeout=60).expect()
+    job.run([*RUN, "-n", "200", *sh("read x; exit $((ONESPACE_TASK_ID % 2 * 0))")]).expect()
 
 
 # At the end of a process, as tools for MPI programs do in one that has not used MPI; not in tasks, which are `sh`.
@@ -64,7 +64,7 @@ def preloaded(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp("tool")
     (directory / "tool.c").write_text(TOOL)
     words = ["cc", "-shared", "-fPIC", "-o", directory / "tool.so", directory / "tool.c"]
-    subprocess.run(words, check=True, timeout=60)
+    subprocess.run(words, check=True, timeout=180)
     return {"LD_PRELOAD": str(directory / "tool.so"), **({"TOOL_ABORTS": "1"} if request.param == "aborts" else {})}
 
 
@@ -166,7 +166,7 @@ def test_standard_input_is_the_tasks(job, run):
 def test_pipeline_ends_when_its_reader_does(job, run):
     """head closes the pipe; the writing task gets SIGPIPE or EPIPE and ends."""
     words = " ".join(run)
-    job.run(["/bin/sh", "-c", f"{words} yes | head -n 1"], timeout=60).expect(out="y\n")
+    job.run(["/bin/sh", "-c", f"{words} yes | head -n 1"]).expect(out="y\n")
 
 
 def test_output_end_is_seen_while_the_task_lives(job):

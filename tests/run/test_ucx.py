@@ -7,12 +7,10 @@ import pytest
 
 from jobs import RUN
 
-TIME = 60
-
 
 def reported_by(job, mpi, program, **env):
     """Of each rank: linked with UCX, transports, whether there are segments."""
-    result = job.run(mpi.command(2, [*RUN, program]), timeout=TIME, env={**mpi.env, **env}).expect()
+    result = job.run(mpi.command(2, [*RUN, program]), env={**mpi.env, **env}).expect()
     output = re.findall(r"linked (\d) transports (\S+) segments (\d)", result.out)
     assert len(output) == 2 and output[0] == output[1], str(result)
     return output[0]

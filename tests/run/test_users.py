@@ -49,7 +49,7 @@ def test_unprivileged_joined(nobody):
 def test_unprivileged_under_launchers(nobody, guests, distributions_mpi):
     """Those of the wheels need not be open to other users."""
     argv = distributions_mpi.command(2, [*RUN, guests.mpi(distributions_mpi, "mpi_pointer")])
-    result = nobody.run(as_nobody(argv), cwd="/", timeout=40, env={"HOME": "/tmp"})
+    result = nobody.run(as_nobody(argv), cwd="/", env={"HOME": "/tmp"})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
 
 
@@ -126,7 +126,7 @@ def test_silent_client_does_not_hold_others_up(job):
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(path)
         client.sendall(b"\0")
-        result = job.run([*RUN, "--space", "silent", "echo", "served"], timeout=10)
+        result = job.run([*RUN, "--space", "silent", "echo", "served"])
     command.type(b"\n")
     command.finish()
     assert result.code == 0 and result.out == "served\n", str(result)

@@ -14,7 +14,7 @@ import pytest
 from jobs import ONESPACE, RUN
 from launchers import MPIS
 
-TIME = 60
+TIME = 180
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 COMPONENT = "OMPI_MCA_mca_base_component_path"
 # Open MPI says what it chooses; by messages of its own, as on any machine without a fast network.
@@ -38,7 +38,7 @@ def openmpi(request):
 def told(job, openmpi):
     """Runs a job whose ranks say what they choose."""
     def run(ranks, *program, options=(), **env):
-        return job.run(openmpi.command(ranks, map(str, program), *options), timeout=TIME,
+        return job.run(openmpi.command(ranks, map(str, program), *options),
                        env={**openmpi.env, **TOLD, **env})
     return run
 
@@ -139,7 +139,7 @@ def test_setting_of_one_rank_leaves_it_out_on_all(told, guests, openmpi):
 def test_tasks_that_are_jobs_of_their_own_leave_it_out(job, guests, openmpi):
     """Without a launcher each is rank 0 of 1, and Open MPI says that it has a neighbour."""
     argv = [*RUN, "-n", "2", guests.mpi(openmpi, "mpi_collectives")]
-    result = job.run(argv, timeout=TIME, env={**openmpi.env, **TOLD})
+    result = job.run(argv, env={**openmpi.env, **TOLD})
     assert result.code == 0 and chosen(result) == ["cma", "cma"], str(result)
 
 
@@ -172,7 +172,7 @@ def test_open_mpi_4_has_no_use_for_it(job, guests):
     mpi = MPIS["openmpi"].needed()
     if release_of(mpi) >= 5:
         pytest.skip("the distribution's Open MPI is 5 or later")
-    result = job.run(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_exchange")]), timeout=TIME,
+    result = job.run(mpi.command(2, [*RUN, guests.mpi(mpi, "mpi_exchange")]),
                      env={"OMPI_MCA_mca_base_component_show_load_errors": "1", "OMPI_MCA_mca_base_verbose": "10"})
     assert result.code == 0 and result.lines == ["rank 0: 0 wrong", "rank 1: 0 wrong"], str(result)
     assert "onespace" not in result.err, str(result)

@@ -8,7 +8,6 @@ import pytest
 from jobs import ONESPACE, ROOT, RUN
 from launchers import XPMEM_MPIS
 
-TIME = 60
 BUILD = os.path.dirname(os.path.dirname(ONESPACE))
 
 
@@ -26,7 +25,7 @@ def attaches(result):
 def test_ranks_attach_each_others_memory(job, guests, xpmem_mpi, source):
     """What was sent arrives, and --stats tells of the attaches."""
     argv = xpmem_mpi.command(2, [*RUN, "--stats=ranks", guests.mpi(xpmem_mpi, source)])
-    result = job.run(argv, timeout=TIME, env=xpmem_mpi.env).expect(lines=[f"rank {i}: 0 wrong" for i in range(2)])
+    result = job.run(argv, env=xpmem_mpi.env).expect(lines=[f"rank {i}: 0 wrong" for i in range(2)])
     counts = attaches(result)
     assert len(counts) == 2, str(result)
     if source == "mpi_exchange":
@@ -37,7 +36,7 @@ def test_ranks_as_processes_get_along_without(job, guests, xpmem_mpi):
     """Where there is no module the same libraries work, by their other ways."""
     if os.path.exists("/dev/xpmem"):
         pytest.skip("here is the kernel module")
-    job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange")]), timeout=TIME,
+    job.run(xpmem_mpi.command(2, [guests.mpi(xpmem_mpi, "mpi_exchange")]),
             env=xpmem_mpi.env).expect(lines=[f"rank {i}: 0 wrong" for i in range(2)])
 
 
@@ -49,7 +48,7 @@ def test_without_the_library_beside_the_agent_tasks_find_none(job, guests, tmp_p
     opens = [guests("opens"), "libxpmem.so.0"]
     plain = job.run(opens)
     job.run([tmp_path / "bin/onespace", "run", *opens]).expect(out=plain.out)
-    found = job.run([tmp_path / "bin/onespace", "doctor"], timeout=60)
+    found = job.run([tmp_path / "bin/onespace", "doctor"])
     assert "libxpmem.so.0 was not found beside the agent" in " ".join(found.out.split()), str(found)
 
 

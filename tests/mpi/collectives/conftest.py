@@ -9,7 +9,7 @@ from jobs import RUN
 @pytest.fixture
 def off_and_on(run_guest):
     """The results of a guest with the library's operations and with the layer's."""
-    def run(mpi, ranks, guest, timeout=60):
+    def run(mpi, ranks, guest, timeout=180):
         results = [run_guest(mpi, ranks, guest, prefix=[*RUN, "--stats", "--collectives", which], timeout=timeout)
                    for which in ("off", "on")]
         assert results[0].code == 0, str(results[0])

@@ -38,7 +38,7 @@ def test_auto_leaves_jobs_with_processes_alone(job, guests, stock_mpi):
     """The ranks that are processes would not take part in what tasks agree on."""
     program = guests.mpi(stock_mpi, "mpi_collectives_moves")
     parts = [*stock_mpi.command(2, [*RUN, program, "200"]), ":", "-n", "1", program, "200"]
-    result = job.run(parts, timeout=120, env=stock_mpi.env)
+    result = job.run(parts, env=stock_mpi.env)
     assert result.code == 0 and len(result.lines) == 3 and result.out.count(": 0 wrong") == 3, str(result)
 
 

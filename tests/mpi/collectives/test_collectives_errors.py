@@ -84,7 +84,7 @@ def test_check_names_calls_that_differ(run_guest, stock_mpi):
 
 @pytest.mark.parametrize("guest", RANDOM)
 def test_check_passes_what_is_right(check_guest, stock_mpi, guest):
-    check_guest(stock_mpi, 3, guest, "300", prefix=ON, timeout=120, ONESPACE_LOG="check")
+    check_guest(stock_mpi, 3, guest, "300", prefix=ON, ONESPACE_LOG="check")
 
 
 # ---- A rank that exits ----

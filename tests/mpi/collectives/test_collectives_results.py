@@ -9,7 +9,7 @@ from launchers import none_wrong
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 ROUNDS = int(os.environ.get("ONESPACE_ROUNDS") or ("30000" if LONG else "1000"))
 SEEDS = [os.environ["ONESPACE_SEED"]] if "ONESPACE_SEED" in os.environ else ["1", "2"]
-TIME = 120 + ROUNDS // 100
+TIME = 180 + ROUNDS // 100
 ON = [*RUN, "--collectives", "on"]
 FORCED = "ONESPACE_COLLECTIVES_ALGORITHM"
 ALGORITHMS = ["flat", "doubling", "tree", "large"]

@@ -9,7 +9,7 @@ from guests import INCLUDE
 from jobs import ROOT, RUN
 from launchers import none_wrong
 
-TIME = 60
+TIME = 180
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def check_registrations(job, guests, stock_mpi, in_memory):
                 pytest.skip(f"no {name} (package {package})")
         program = guests.build("mpi_registered.c", stock_mpi.compiler, (*FLAGS, *flags),
                                f"{stock_mpi.name}-registered{'-ucx' if flags else ''}")
-        result = job.run(stock_mpi.command(2, [*prefix, program, in_memory, *memory]), timeout=90,
+        result = job.run(stock_mpi.command(2, [*prefix, program, in_memory, *memory]),
                          env={**stock_mpi.env, "UCX_MEM_MMAP_HOOK_MODE": hooks})
         if result.code == 77:
             pytest.skip("io_uring is not permitted")
