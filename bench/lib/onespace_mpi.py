@@ -209,7 +209,7 @@ def observe_transport(title, mpi, ranks, program, tasks=None, nodes=None, env=No
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           stdin=subprocess.DEVNULL, env={**os.environ, **env, **LOG_ENV}) as process:
         try:
-            text = process.communicate(timeout=20)[0]
+            text = process.communicate(timeout=60)[0]
         except subprocess.TimeoutExpired:
             if nodes:
                 nodes.kill_jobs()  # it may hang at exit; the log is all that is needed

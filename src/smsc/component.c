@@ -64,8 +64,9 @@ static const char *find_openmpi(struct openmpi *openmpi, void *library)
 #define REFUSED "onespace.smsc.refused"
 
 /* Together 30 s, for ranks that enter MPI_Init late. A rank that never loads the component has a
- * setting of its own (--mca smsc). */
-enum { POLL_MS = 100, POLLS_MAX = 300 };
+ * setting of its own (--mca smsc). The host starts all tasks of a launch one after the other; a rank
+ * that it has not started within START_POLLS_MAX is no task. */
+enum { POLL_MS = 100, POLLS_MAX = 300, START_POLLS_MAX = 20 };
 
 static int has_refused; /* this process. MPI_Init is called by one thread */
 
@@ -78,11 +79,13 @@ static void agreement_refuse(void)
     has_refused = 1;
 }
 
-/* Whether the rank with this number cannot take part, as far as is known. */
-static const char *find_refusal(int number)
+/* Why the rank with this number cannot take part, or NULL. */
+static const char *find_refusal(int number, int may_start)
 {
     void *mark;
     int id = onespace_task(number);
+    if (id == -ESRCH && may_start)
+        return NULL;
     if (id < 0)
         return "a rank of this node is not a task of this space, or has left it";
     if (id == onespace_self() || onespace_import(id, REFUSED, &mark, NULL, 0) < 0)
@@ -92,11 +95,11 @@ static const char *find_refusal(int number)
     return "another rank of this node does not use it";
 }
 
-static const char *find_refusals(int ranks)
+static const char *find_refusals(int ranks, int may_start)
 {
     const char *why = NULL;
     for (int number = 0; number < ranks && !why; number++)
-        why = find_refusal(number);
+        why = find_refusal(number, may_start);
     return why;
 }
 
@@ -106,7 +109,7 @@ static const char *wait_for_all(int ranks)
         int result = onespace_barrier(POLL_MS);
         if (result != -ETIMEDOUT)
             return result < 0 ? "a task of this space has ended" : NULL;
-        const char *why = find_refusals(ranks);
+        const char *why = find_refusals(ranks, polls < START_POLLS_MAX);
         if (why)
             return why;
     }
