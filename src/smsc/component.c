@@ -64,8 +64,8 @@ static const char *find_openmpi(struct openmpi *openmpi, void *library)
 #define REFUSED "onespace.smsc.refused"
 
 /* Together 30 s, for ranks that enter MPI_Init late. A rank that never loads the component has a
- * setting of its own (--mca smsc). The host starts all tasks of a launch one after the other; a rank
- * that it has not started within START_POLLS_MAX is no task. */
+ * setting of its own (--mca smsc). The host starts all tasks of a launch one after the other; a
+ * rank that it has not started within START_POLLS_MAX is no task. */
 enum { POLL_MS = 100, POLLS_MAX = 300, START_POLLS_MAX = 20 };
 
 static int has_refused; /* this process. MPI_Init is called by one thread */

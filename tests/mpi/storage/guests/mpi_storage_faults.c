@@ -517,7 +517,8 @@ static void fail_calls(void)
 static const char *ballast;
 static size_t free_bytes;
 
-/* Fills the file system, and then frees so many bytes: file systems reserve some. */
+/* Fills the file system, and then frees so many bytes: file systems reserve some. The file is
+ * emptied and not removed, because XFS frees a removed file's space later. */
 static void fill_disk(const struct trouble *trouble)
 {
     (void)trouble;
@@ -525,11 +526,11 @@ static void fill_disk(const struct trouble *trouble)
     if (rank == 0) {
         int fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         off_t size = 0;
-        CHECK(fd >= 0);
+        CHECK(fd >= 0 && lseek(fd, 0, SEEK_END) == 0);
         for (off_t more = 1 << 30; more >= 4096; more /= 2)
             while (fallocate(fd, 0, size, more) == 0)
                 size += more;
-        CHECK(ftruncate(fd, size - (off_t)free_bytes) == 0);
+        CHECK(size >= (off_t)free_bytes && ftruncate(fd, size - (off_t)free_bytes) == 0);
         close(fd);
     }
     MPI_Barrier(world);
@@ -539,7 +540,7 @@ static void empty_disk(void)
 {
     MPI_Barrier(world);
     if (rank == 0)
-        unlink(ballast);
+        CHECK(truncate(ballast, 0) == 0);
     MPI_Barrier(world);
 }
 
@@ -559,6 +560,8 @@ static void fill_more_and_more(void)
                 printf("rank %d: with room for %zu bytes\n", rank, free_bytes);
             }
         }
+        if (rank == 0)
+            unlink(ballast);
         CHECK(failed > 0 || (!mode->versions && !is_new)); /* files of before have their space */
         if (rank == 0)
             printf("%s, %s files: %d failures\n", mode->name, is_new ? "new" : "old", failed);
