@@ -86,7 +86,7 @@ def stream(job, guests, mpi_of_adios, tmp_path):
         def contact(self):
             """The contact file of a writer, for whose creation this waits."""
             contact = tmp_path / "data.onespace"
-            assert eventually(contact.exists, 60)
+            assert eventually(contact.exists)
             return contact
 
         def start_ranks(self, ranks, *words):

@@ -113,7 +113,7 @@ def memory_of(commands, marked=True):
         try:
             for process in running:
                 assert process.stdout.readline() == b"ready\n"
-            memory, end = peak.sample(), time.monotonic() + 30
+            memory, end = peak.sample(), time.monotonic() + 180
             while peak.bytes < 0.9 * memory:  # samples differ a little
                 assert time.monotonic() < end, (peak.bytes, memory)
                 time.sleep(0.01)

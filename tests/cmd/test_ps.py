@@ -89,7 +89,7 @@ def test_copies_are_counted(job, started, observed, tmp_path):
 def test_executed_task_shows_what_it_runs_now(job, started, tool):
     cat = tool("cat")
     run = started("sh", "-c", "echo ready; exec cat")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while True:
         task, = tasks_of(look(job, run.pid))
         if task["state"] == "executed" or time.monotonic() > until:
@@ -187,7 +187,7 @@ def test_watcher_that_an_unmapping_waits_for_is_named(job, started, guests):
     run = started("-n", "2", guests("watch-unmapping"))
     if "watching" not in run.so_far().out:
         pytest.skip("needs userfaultfd")
-    until = time.monotonic() + 20
+    until = time.monotonic() + 180
     while not (space := look(job, run.pid))["unmapping"] and time.monotonic() < until:
         time.sleep(0.1)
     watcher, = [task for task in tasks_of(space) if task["state"] == "running"]

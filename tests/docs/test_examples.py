@@ -252,7 +252,7 @@ class Keeping:
         before = self.state()
         job = subprocess.Popen(self.words(1 << 40, front), cwd=self.directory, env=environment(),
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 180
         while any(map(operator.eq, self.state(), before)) and job.poll() is None and time.monotonic() < limit:
             time.sleep(0.01)
         ranks = self.ranks()

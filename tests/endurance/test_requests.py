@@ -98,7 +98,7 @@ ROOM = {"descriptors": 0, "mappings": 8, "resident": 4096, "tables": 512}  # for
 
 def settled(pid, before):
     """What the host holds when it has noticed that all are gone, and their memory is unmapped."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while any((held := held_by(pid))[what] > before[what] + more for what, more in ROOM.items()) and \
             time.monotonic() < end:
         time.sleep(0.05)

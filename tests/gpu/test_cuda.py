@@ -37,7 +37,7 @@ def used_mib(job):
 
 def wait_until_at_most(job, mib):
     """The reaper unmaps what a killed task had mapped, and with it goes the memory."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while (used := used_mib(job)) > mib:
         assert time.monotonic() < deadline, f"{used} MiB of the GPU's memory are in use, not {mib}"
 

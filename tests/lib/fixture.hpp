@@ -45,7 +45,7 @@ namespace fixture
 using Words = std::vector<std::string>;
 using Attr = onespace_spawn_attr;
 
-constexpr int Patience = 20000; // ms; longer than anything here takes
+constexpr int Patience = 120000; // ms; longer than anything here takes
 
 // The path of a guest of tests/programs.
 inline std::string program(const std::string &name)

@@ -96,7 +96,7 @@ def processes_with(variable, value):
     return found
 
 
-def eventually(condition, seconds=60):
+def eventually(condition, seconds=180):
     """Whether the condition becomes true; the limit is for hangs."""
     deadline = time.monotonic() + seconds
     while not (result := condition()) and time.monotonic() < deadline:

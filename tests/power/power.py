@@ -95,7 +95,7 @@ class Disk:
         with open(self.directory / "blockdisk.log", "w") as log:
             daemon = subprocess.Popen([BLOCKDISK, self.image, self.trace, self.fuse], stderr=log)
         try:
-            end = time.monotonic() + 60
+            end = time.monotonic() + 180
             while not self.disk.exists() and daemon.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
             assert self.disk.exists(), (self.directory / "blockdisk.log").read_text()

@@ -17,7 +17,7 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-enum { PATIENCE_MS = 20000 };
+enum { PATIENCE_MS = 120000 };
 
 static int own(size_t size)
 {

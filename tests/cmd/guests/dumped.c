@@ -61,14 +61,27 @@ static void make_memory(size_t mib)
                mib << 20);
 }
 
+/* Another thread says it when main is in the loop. */
+static void *say_ready(void *argument)
+{
+    (void)argument;
+    while (dumped_count < 2)
+        usleep(1000);
+    printf("ready %d\n", (int)getpid());
+    return NULL;
+}
+
 static void copy(void)
 {
     static char from[16 << 20], to[16 << 20];
+    pid_t self = getpid();
+    pthread_t thread;
     memset(from, 1, sizeof(from));
-    printf("ready %d\n", (int)getpid());
+    pthread_create(&thread, NULL, say_ready, NULL);
     for (;;) {
         struct iovec local = {to, sizeof(to)}, remote = {from, sizeof(from)};
-        process_vm_readv(getpid(), &local, 1, &remote, 1, 0); /* line: copy */
+        process_vm_readv(self, &local, 1, &remote, 1, 0); /* line: copy */
+        dumped_count++;
     }
 }
 
