@@ -366,8 +366,9 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
     built = job.run([*mpi.compiler, "-D_GNU_SOURCE", "-pthread", "-o", tmp_path / "rate",
                      BENCH / "messagerate/messagerate.c"])
     assert built.code == 0, built
-    result = job.run(mpi.command(3, [tmp_path / "rate", "ranks", "1", "8", "5"]))
-    assert result.code != 0 and "two ranks for each pair" in result.err, result
+    errors = tmp_path / "errors"
+    result = job.run(mpi.command(3, errors_into(errors, [tmp_path / "rate", "ranks", "1", "8", "5"])))
+    assert result.code != 0 and "two ranks for each pair" in errors.read_text(), result
 
 
 def test_solvers_measures_with_equal_results(bench):
@@ -553,9 +554,11 @@ int MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MP
 
 @pytest.mark.parametrize("word", ["nx=a", "nx=0", "nx=1.5", "colour=1", "nx"])
 @by_one_worker
-def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, word):
-    result = job.run(MPIS["mpich"].command(1, [built_sweep(), "mpi", "1", word]))
-    assert result.code != 0 and ("sizes must be 1 or more" if word == "nx=0" else "NAME=NUMBER") in result.err, result
+def test_sweep_refuses_words_that_it_does_not_know(job, built_sweep, tmp_path, word):
+    errors = tmp_path / "errors"
+    result = job.run(MPIS["mpich"].command(1, errors_into(errors, [built_sweep(), "mpi", "1", word])))
+    said = "sizes must be 1 or more" if word == "nx=0" else "NAME=NUMBER"
+    assert result.code != 0 and said in errors.read_text(), result
 
 
 def test_xpmem_measures_each_call(bench):

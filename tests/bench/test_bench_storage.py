@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from jobs import ONESPACE, ROOT
-from test_bench import bench, check_series, need  # noqa: F401 (a fixture)
+from test_bench import bench, check_series, errors_into, need  # noqa: F401 (a fixture)
 
 STORAGE = ROOT / "bench/storage"
 sys.path[:0] = [str(ROOT / "bench/lib"), str(STORAGE)]
@@ -170,18 +170,26 @@ def test_storage_interval_is_that_of_the_median():
 
 # ---- The programs ----
 
+def failed(job, directory, program, *words):
+    """The exit status of its job, and what the ranks say, which Hydra may drop when one aborts."""
+    *front, path = program
+    errors = directory / "errors"
+    code = job.run([*front, *errors_into(errors, [path, *words])]).code
+    return code, errors.read_text()
+
+
 def test_storage_hints_without_effect_end_the_program(job, program, tmp_path):
-    result = job.run([*program("rma"), "-w", "storage", "-f", tmp_path / "f", "8"])
-    assert result.code != 0 and "alloc_type=storage had no effect" in result.err, result
+    code, errors = failed(job, tmp_path, program("rma"), "-w", "storage", "-f", tmp_path / "f", "8")
+    assert code != 0 and "alloc_type=storage had no effect" in errors, errors
 
 
 def test_storage_rma_notices_what_arrives_wrong(job, program, tmp_path):
     library = tmp_path / "faulty.so"
     subprocess.run(["mpicc.mpich", "-shared", "-fPIC", "-o", library, "-x", "c", "-"], input=FAULTY_PUT, text=True,
                    check=True)
-    front, path = program("rma")[:-1], program("rma")[-1]
-    result = job.run([*front, "env", f"LD_PRELOAD={library}", path, "-o", "put", "-n", "5", "4096"])
-    assert result.code != 0 and "put of 4096 bytes left something else" in result.err, result
+    *front, path = program("rma")
+    code, errors = failed(job, tmp_path, [*front, "env"], f"LD_PRELOAD={library}", path, "-o", "put", "-n", "5", "4096")
+    assert code != 0 and "put of 4096 bytes left something else" in errors, errors
 
 
 @pytest.mark.long
@@ -214,6 +222,6 @@ def test_storage_mapreduce_goes_on_from_its_checkpoints(job, program, tmp_path, 
         assert again.out.count("checkpoint behind part") < parts + (2 if "two" in words else 0), again
 
 
-def test_storage_dht_that_is_full_is_an_error(job, program):
-    result = job.run([*program("dht"), "-s", "8", "-x", "1", "-n", "60"])
-    assert result.code != 0 and "the hash table is full: all 8 elements" in result.err, result
+def test_storage_dht_that_is_full_is_an_error(job, program, tmp_path):
+    code, errors = failed(job, tmp_path, program("dht"), "-s", "8", "-x", "1", "-n", "60")
+    assert code != 0 and "the hash table is full: all 8 elements" in errors, errors

@@ -46,6 +46,14 @@ def dump(job, number, file, *options, **more):
     return result.out
 
 
+def await_sleep(pid, threads):
+    """Until so many threads of the task wait in the kernel: it says "ready" before they do."""
+    def states():
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            yield pathlib.Path(f"/proc/{pid}/task/{thread}/stat").read_text().rpartition(") ")[2][0]
+    assert eventually(lambda: list(states()).count("S") == threads), list(states())
+
+
 def gdb(job, program, core, *lines):
     if not shutil.which("gdb"):
         pytest.skip("gdb is not installed")
@@ -81,8 +89,10 @@ def places(run):
 
 def test_gdb_shows_all_threads_and_their_lines(job, started, dumped, tmp_path):
     run = started("-n", "3", dumped, count=3)
-    output = dump(job, pid_of(job, run, 1), tmp_path / "core")
-    assert "4 threads" in output and f"pid {pid_of(job, run, 1)}" in output, output
+    pid = pid_of(job, run, 1)
+    await_sleep(pid, 3)
+    output = dump(job, pid, tmp_path / "core")
+    assert "4 threads" in output and f"pid {pid}" in output, output
     shown = gdb(job, dumped, tmp_path / "core", "thread apply all backtrace")
     assert len(re.findall(r"(?m)^Thread \d+ ", shown)) == 4, shown
     assert len(re.findall(rf"in wait_in_read .*{line_of('read')}", shown)) == 2, shown
@@ -101,7 +111,9 @@ def test_gdb_starts_in_the_main_thread(job, started, dumped, tmp_path):
 
 def test_gdb_shows_globals_heap_and_thread_local_variables(job, started, dumped, tmp_path):
     run = started(dumped)
-    dump(job, pid_of(job, run), tmp_path / "core")
+    pid = pid_of(job, run)
+    await_sleep(pid, 3)  # each has set its own variable
+    dump(job, pid, tmp_path / "core")
     shown = gdb(job, dumped, tmp_path / "core", "print dumped_value", "print dumped_text",
                 "thread apply all -q print dumped_own", "info sharedlibrary", "print (long)stdout->_fileno")
     assert "= 4711" in shown and '"in the heap"' in shown, shown
@@ -131,7 +143,9 @@ def test_gdb_shows_a_library_that_was_opened(job, started, guests, tmp_path):
     ("observed-static", r"(?m)^#\d+ .*\bmain \(")])
 def test_other_libcs_are_shown(job, started, guests, tmp_path, name, text):
     run = started(guests(name), "map", "1")
-    dump(job, pid_of(job, run), tmp_path / "core")
+    pid = pid_of(job, run)
+    await_sleep(pid, 1)
+    dump(job, pid, tmp_path / "core")
     shown = gdb(job, guests(name), tmp_path / "core", "backtrace", "print &data")
     assert re.search(text, shown), shown
     place = int(re.search(r"(0x[0-9a-f]+) <data>", shown)[1], 16)
@@ -191,9 +205,10 @@ def test_stopped_task_stays_stopped(job, started, dumped, tmp_path):
     pid = pid_of(job, run)
     os.kill(pid, signal.SIGSTOP)
     dump(job, pid, tmp_path / "core")
-    state = re.search(r"State:\s+(\w)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]
+    # A thread that is let go stops again as soon as it gets a CPU.
+    stays = eventually(lambda: "State:\tT" in pathlib.Path(f"/proc/{pid}/status").read_text())
     os.kill(pid, signal.SIGCONT)
-    assert state == "T"
+    assert stays
 
 
 def test_others_run_on(job, started, dumped, tmp_path):
@@ -431,7 +446,7 @@ def hold(job, run, tmp_path):
         core = job.start([*CORE, "-o", str(tmp_path / "core"), str(pid_of(job, run))])
         if held(job, run, core):
             return core
-        os.kill(core.pid, signal.SIGCONT)
+        core.process.send_signal(signal.SIGCONT)  # unless it has ended
         core.finish()
         (tmp_path / "core").unlink()
     pytest.fail("the core was always written before the test looked")

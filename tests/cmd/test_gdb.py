@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from jobs import ONESPACE, RUN
+from jobs import ONESPACE, RUN, eventually
 from observe import PS, PTRACE_DETACH, PTRACE_SEIZE, line_of, may_trace, need_core_files, tasks_of
 
 
@@ -67,6 +67,11 @@ def pids(job, command):
     """Of the tasks, by their numbers."""
     tasks = sorted(tasks_of(space_of(job, command)), key=lambda task: (task["number"] or 0, task["id"]))
     return [task["pid"] for task in tasks]
+
+
+def cpu_seconds(job, command):
+    task, = tasks_of(space_of(job, command))
+    return task["cpu_seconds"]
 
 
 def commands(*lines):
@@ -319,14 +324,15 @@ def test_root_debugs_the_space_of_a_user_as_that_user(job, started, somebody, tm
 
 
 @needs_gdb
-def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path):
+def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, guests, tmp_path):
     need_core_files()
 
     def allow():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    run = job.start([*RUN, "sleep", "1000", ":", debugged, "crash"], stdin=subprocess.PIPE, cwd=tmp_path,
+    # The other one must be past its start, too: gdb finds its program in what its dynamic linker has listed.
+    run = job.start([*RUN, guests("dumped"), "0", "stay", ":", debugged, "crash"], stdin=subprocess.PIPE, cwd=tmp_path,
                     preexec_fn=allow)
-    run.wait_for("ready")
+    run.wait_for("ready", 2)
     other, crashing = pids(job, run)
     tell(run)
     while os.path.exists(f"/proc/{crashing}") and time.monotonic() < run.deadline:
@@ -338,7 +344,7 @@ def test_core_file_shows_the_crashed_task_and_the_others(job, debugged, tmp_path
     shown = job.run(["gdb", ONESPACE, str(cores[0]), *commands("bt", "frame function act", "p debugged_value",
                                                                "info sharedlibrary")])
     assert re.search(rf"#0 .*act \(\) at .*{line_of('crash')}", shown.out) and "= 4711" in shown.out, str(shown)
-    assert re.search(r"Yes.*/sleep\n", shown.out), str(shown)
+    assert re.search(r"Yes.*/dumped\n", shown.out), str(shown)
 
 
 # ---- Tracing ----
@@ -361,9 +367,17 @@ def test_perf_names_the_functions_of_tasks(job, started, guests, tool, tmp_path,
         pytest.skip("perf may not measure here: see kernel.perf_event_paranoid")
     burning = guests("burning")
     if attached:
-        run = started(burning, "3")
-        result = job.run([*record, "-p", pids(job, run)[0], "sleep", "1"])
-        end(run)
+        run = started(burning, "1000")
+        pid, = pids(job, run)
+        # perf starts the command when it measures.
+        recording = job.start([*record, "-p", pid, "sh", "-c", "echo measures; read x; :"], stdin=subprocess.PIPE)
+        recording.wait_for("measures")
+        before = cpu_seconds(job, run)
+        assert eventually(lambda: cpu_seconds(job, run) > before + 0.5)
+        recording.process.stdin.close()
+        result = recording.finish()
+        os.kill(pid, 15)
+        run.finish()
     else:
         result = job.run([*record, *RUN, "-n", "2", burning, "1"])
     assert result.code == 0, str(result)

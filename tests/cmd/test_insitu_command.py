@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from jobs import BUILD, ONESPACE, RUN
+from jobs import BUILD, ONESPACE, RUN, eventually
 from observe import in_terminal
 
 ELEMENTS = 4096
@@ -122,7 +122,7 @@ PRODUCERS = {
     # Strides, types, elements that are not numbers, an empty array, attributes.
     "one": """
         table = np.array([(i, -i / 2) for i in range(5)], dtype="i4,f8")
-        with onespace.Producer(channel, consumers=1) as out, out.step(12, timeout=20) as step:
+        with onespace.Producer(channel, consumers=1) as out, out.step(12, timeout=180) as step:
             for type in "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split():
                 step[type] = np.array([[3, 1], [2, 5]], type)[:, 1]
             step["some"] = np.array([np.nan, 2, -np.inf, np.nan])
@@ -139,7 +139,7 @@ PRODUCERS = {
     "ranks": """
         import onespace as one
         rank = one.number()
-        with onespace.Producer(channel, rank=rank, ranks=2, consumers=1) as out, out.step(5, timeout=20) as step:
+        with onespace.Producer(channel, rank=rank, ranks=2, consumers=1) as out, out.step(5, timeout=180) as step:
             whole = np.arange(24.0).reshape(4, 6)
             step.put("whole", whole[2 * rank:2 * rank + 2], global_shape=(4, 6), offset=(2 * rank, 0))
             step.put("holes", whole[rank:rank + 1], global_shape=(4, 6), offset=(2 * rank, 0))
@@ -307,11 +307,7 @@ def test_dump_that_is_stopped_leaves_a_whole_file(job, insitu, interpreter, h5py
     producer = produce(job, insitu, space, channel, "3")
     producer.wait_for("published")
     dump = dump_of(job, interpreter, tmp_path, "-o", "a.h5", channel)
-    for _ in range(600):
-        if (tmp_path / "a.h5").exists():
-            break
-        with dump.grown:
-            dump.grown.wait(0.1)
+    assert eventually((tmp_path / "a.h5").exists)
     dump.signal(number)
     result = dump.finish()
     assert result.code == 128 + number and "Traceback" not in result.err, str(result)

@@ -63,7 +63,7 @@ def test_time_goes_on(job, started, observed):
 
 def test_cpu_seconds_are_the_tasks(job, started):
     run = started("sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo ready; read x",
-                  ":", "sh", "-c", "read x")
+                  ":", "sh", "-c", "echo ready; read x", count=2)
     times = {task["number"]: task["cpu_seconds"] for task in tasks_of(look(job, run.pid))}
     assert times[0] >= 0.05 and times[1] < times[0] / 2, times
 

@@ -259,7 +259,7 @@ class Keeping:
         for pid in ranks or [job.pid]:
             with contextlib.suppress(ProcessLookupError):  # the launcher ends the others
                 os.kill(pid, signal.SIGKILL)
-        assert job.wait(60) != 0 and len(ranks) >= 2, f"{before} {self.state()} {ranks}"
+        assert job.wait(180) != 0 and len(ranks) >= 2, f"{before} {self.state()} {ranks}"
 
 
 @pytest.mark.parametrize("source", ["docs/storage.md", "examples/checkpoint.c"])

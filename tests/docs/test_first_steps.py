@@ -69,7 +69,7 @@ def test_first_job_without_mpi(newcomer):
     script = block("docs/first-job.md", "$ONESPACE_TASK_ID")
     script = script.replace("sleep 60 &", "sleep 60 & job=$!;").replace("onespace map\n", "onespace map $job\n")
     assert " sleep 1; onespace ps" in script
-    script = script.replace(" sleep 1; ", " until onespace ps | grep -q sleep; do sleep 0.1; done; ")
+    script = script.replace(" sleep 1; ", " until onespace ps $job | grep -q sleep; do sleep 0.1; done; ")
     result = newcomer(script + "kill $job\n")
     assert result.returncode == 0, result.stderr
     assert {"task 0 of 2", "task 1 of 2"} <= set(result.stdout.splitlines()), result.stdout

@@ -174,7 +174,7 @@ def test_output_end_is_seen_while_the_task_lives(job):
     command = job.start([*RUN, "--space", "out", *sh("echo done; exec >&- 2>&-; read x; exit 3")],
                         stdin=subprocess.PIPE)
     command.wait_for("done")
-    command.threads[0].join(20)
+    command.threads[0].join(180)
     assert not command.threads[0].is_alive(), "standard output was held open"
     command.process.stdin.close()
     assert command.finish().code == 3

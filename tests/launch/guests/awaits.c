@@ -10,7 +10,7 @@ int main(void)
 {
     printf("up\n");
     fflush(stdout);
-    int result = onespace_barrier(50000);
+    int result = onespace_barrier(120000);
     if (result != 0) { /* one of them has ended: -EOWNERDEAD; late: -ETIMEDOUT */
         fprintf(stderr, "rank %d: barrier: %s\n", onespace_number(), strerror(-result));
         return 3;

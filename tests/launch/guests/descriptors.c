@@ -18,7 +18,7 @@ int main(int argc, char **argv)
                                    status.st_mode & S_IFMT, fcntl(fd, F_GETFD));
     printf("has%s\n", text);
     fflush(stdout);
-    for (int i = 0; i < 6000 && argc > 1 && access(argv[1], F_OK) != 0; i++)
+    for (int i = 0; i < 60000 && argc > 1 && access(argv[1], F_OK) != 0; i++)
         usleep(10000);
     return 0;
 }

@@ -10,8 +10,8 @@ int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("number %d of %d\n", onespace_number(), onespace_ntasks());
-    for (int i = 0; i < 12000 && argc > 1 && access(argv[1], F_OK) != 0; i++)
+    for (int i = 0; i < 60000 && argc > 1 && access(argv[1], F_OK) != 0; i++)
         usleep(10000);
-    printf("barrier %d\n", onespace_barrier(60000));
+    printf("barrier %d\n", onespace_barrier(180000));
     return 0;
 }
