@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from jobs import eventually, read_process
+
 STEPS = 6
 
 
@@ -91,6 +93,8 @@ def test_stopped_reader_does_not_block_the_writer(stream, counted):
     writer = stream.start(counted.program, "put", "data", 8)
     reader = stream.start(counted.program, "get-stop", "data")
     reader.wait_for("pid ")
+    pid = int(reader.so_far().out.split()[1])
     writer.wait_for("wrote 7")
-    os.kill(int(reader.so_far().out.split()[1]), signal.SIGCONT)
+    assert eventually(lambda: read_process(pid).state == "T")  # else it would stop after it was continued
+    os.kill(pid, signal.SIGCONT)
     stream.finish(reader, writer)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from jobs import BUILD, RUN
+from jobs import BUILD, RUN, eventually, read_process
 
 # ---- Another engine ----
 
@@ -71,8 +71,10 @@ def test_reader_on_another_node_gets_advice(stream):
 def test_contact_of_a_killed_writer_is_ignored(stream):
     writer = stream.write("3")
     contact = stream.contact()
+    pid = int(contact.read_text().split()[1])
     writer.process.kill()
     writer.finish()
+    assert eventually(lambda: not read_process(pid))  # the host collects it a moment later
     assert contact.exists()
     check_that_sst_serves(stream)
 

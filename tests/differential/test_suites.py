@@ -43,7 +43,7 @@ def suite(tmp_path):
 
 
 def suites(*words, **variables):
-    return subprocess.run([SUITES, *words], capture_output=True, text=True, timeout=300, check=False,
+    return subprocess.run([SUITES, *words], capture_output=True, text=True, timeout=900, check=False,
                           env={**os.environ, **variables})
 
 

@@ -10,7 +10,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ONESPACE = os.environ.get("ONESPACE_BIN", str(ROOT / "build/bin/onespace"))
 INTERPRETERS = pathlib.Path(ONESPACE).resolve().parents[1] / "tests/programs"
-LIMIT_S = 120  # far more than any program needs, on a machine that does other things too
+LIMIT_S = 180  # far more than any program needs, on a machine that does other things too
 
 
 @dataclasses.dataclass

@@ -26,7 +26,7 @@ RUN = [ONESPACE, "run"]
 TIMEOUT_MIN_S = 180  # limits are for what hangs: two whole runs may share the CPUs
 # A user without other processes, which RLIMIT_NPROC would count: not those of another run of these tests either.
 LONE_USER = 1_000_000 + os.getpid()
-GRACE_S = 60  # for the host to linger and to leave, on a busy machine
+GRACE_S = 180  # for the host to linger and to leave, on a busy machine
 
 
 @dataclasses.dataclass
@@ -168,11 +168,16 @@ class Command:
         pytest.fail(f"{why}\n{self.so_far()}\n--- alive then\n" +
                     "\n".join(str(process) for process in alive), pytrace=False)
 
+    def _until(self):
+        """When to give up: what the test did before may have taken all of the command's time."""
+        return max(self.deadline, time.monotonic() + TIMEOUT_MIN_S)
+
     def wait_for(self, text, count=1):
         """Until standard output holds `text` that many times."""
+        until = self._until()
         with self.grown:
             while self.text[1].decode(errors="replace").count(text) < count:
-                left = self.deadline - time.monotonic()
+                left = until - time.monotonic()
                 ended = not self.threads[0].is_alive()
                 if left <= 0 or ended:
                     break
@@ -191,11 +196,11 @@ class Command:
     def finish(self):
         """Waits for the end, and for the end of the output as launchers and shells do."""
         try:
-            code = self.process.wait(max(TIMEOUT_MIN_S / 3, self.deadline - time.monotonic()))
+            code = self.process.wait(self._until() - time.monotonic())
         except subprocess.TimeoutExpired:
             self._fail(f"still running after {self.timeout} s")
         for thread in self.threads:
-            thread.join(max(TIMEOUT_MIN_S / 3, self.deadline - time.monotonic()))
+            thread.join(self._until() - time.monotonic())
             if thread.is_alive():
                 self._fail(f"ended with {code}, but its output was held open for {self.timeout} s")
         if self.terminal is not None:

@@ -173,11 +173,12 @@ TEST_F(bulk, what_is_written_once_is_on_its_way_at_once)
     ASSERT_EQ(fstatfs(mapped.file.fd, &system), 0);
     if (system.f_type == TMPFS_MAGIC)
         GTEST_SKIP() << "/var/tmp is memory";
-    for (int tries = 0; tries < 2000 && found.dirty + found.in_writeback; tries++) {
+    // Not until it is there: a busy device takes its time.
+    for (int tries = 0; tries < 2000 && found.dirty; tries++) {
         usleep(10000);
         ASSERT_EQ(syscall(cachestat, mapped.file.fd, &range, &found, 0), 0);
     }
-    EXPECT_EQ(found.dirty + found.in_writeback, 0u);
+    EXPECT_EQ(found.dirty, 0u);
 }
 
 /* To extend it would hide that data is lost. */
