@@ -11,7 +11,7 @@ using reaping = SpaceTest;
 using kill_task = SpaceTest;
 using watch = SpaceTest;
 
-static const Words Sleeper = {program("state"), "sleep", "60000"};
+static const Words Sleeper = {program("state"), "sleep", "600000"}; // longer than a test takes
 
 static Task sleeper(const Words &words = Sleeper)
 {

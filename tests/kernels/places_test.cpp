@@ -145,7 +145,7 @@ TEST_F(kernel_places, more_tasks_than_cpus_that_all_clone)
 TEST_F(kernel_places, more_tasks_than_cpus_killed_while_they_clone)
 {
     for (int round = 0; round < (want_long() ? 100 : 5); round++)
-        kill_all_at_once(places("clone", "60000", "1"), "cloning");
+        kill_all_at_once(places("clone", "600000", "1"), "cloning");
     expect_nothing_left();
 }
 
@@ -321,7 +321,7 @@ TEST_F(kernel_places, several_tasks_dump_core_at_once)
     Setting filter("/proc/self/coredump_filter",
                    "0"); // all memory is one task's: cores would be large
     {
-        Task other(places("clone", "60000", "1"));
+        Task other(places("clone", "600000", "1"));
         std::vector<Task> tasks;
         for (int i = 0; i < more_than_cpus(); i++)
             tasks.emplace_back(places("crash", directory));

@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "crash") == 0)
         raise(SIGSEGV);
     if (argc > 1 && strcmp(argv[1], "wait") == 0)
-        sleep(30);
+        sleep(600);
     return argc > 1 ? atoi(argv[1]) : 0;
 }
 """

@@ -11,6 +11,8 @@
 #include "scene.h"
 #include "onespace.h"
 
+enum { PATIENCE_MS = 180000 }; /* for what hangs */
+
 static int exported_number = 4711;
 
 static int failed(const char *what, int result)
@@ -41,7 +43,7 @@ SCENE(spawn)
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
     if (id < 0)
         return failed("spawn", id);
-    int result = onespace_wait(id, &status, 20000);
+    int result = onespace_wait(id, &status, PATIENCE_MS);
     if (result != id)
         return failed("wait", result);
     ended(&status);
@@ -59,7 +61,7 @@ SCENE(changed_spawn)
     umask(0051);
     signal(SIGHUP, SIG_IGN);
     int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
-    return id < 0 ? failed("spawn", id) : onespace_wait(id, NULL, 20000) != id;
+    return id < 0 ? failed("spawn", id) : onespace_wait(id, NULL, PATIENCE_MS) != id;
 }
 
 SCENE(spawn_and_leave)
@@ -184,7 +186,7 @@ SCENE(spawn_for_ever)
         int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
         if (id < 0)
             return failed("spawn", id);
-        if (onespace_wait(id, NULL, 20000) != id)
+        if (onespace_wait(id, NULL, PATIENCE_MS) != id)
             return 1;
     }
 }
@@ -217,7 +219,7 @@ SCENE(debugged_wait)
     if (onespace_wait(id + 1, NULL, 0) != -ECHILD || await_debugger())
         return 1;
     __asm__ volatile(BREAKPOINT);
-    int result = onespace_wait(id, NULL, 20000);
+    int result = onespace_wait(id, NULL, PATIENCE_MS);
     __asm__ volatile(BREAKPOINT);
     return result != id;
 }

@@ -14,6 +14,8 @@
 
 #include "onespace.h"
 
+enum { PATIENCE_MS = 180000 }; /* for what hangs */
+
 /* Looked up by others. The library exports all of its symbols, a program none but on demand. */
 __attribute__((visibility("default"))) int exported_number = 4711;
 __attribute__((visibility("default"))) int exported_function(int value);
@@ -100,13 +102,13 @@ static int barriers(int count, int *shared)
     int ntasks = onespace_ntasks(), me = onespace_number();
     for (int round = 1; round <= count; round++) {
         shared[me * 16] = round;
-        int result = onespace_barrier(20000);
+        int result = onespace_barrier(PATIENCE_MS);
         if (result < 0)
             return result;
         for (int i = 0; i < ntasks; i++)
             if (shared[i * 16] != round)
                 return -EILSEQ;
-        if ((result = onespace_barrier(20000)) < 0)
+        if ((result = onespace_barrier(PATIENCE_MS)) < 0)
             return result;
     }
     return count;
@@ -122,7 +124,7 @@ static int spawn_with(size_t bytes)
     argument[bytes] = 0;
     int id = onespace_spawn("true", argv, NULL, NULL);
     free(argument);
-    return id < 0 ? id : onespace_wait(id, NULL, 20000);
+    return id < 0 ? id : onespace_wait(id, NULL, PATIENCE_MS);
 }
 
 static void obey(char *line)
@@ -142,7 +144,8 @@ static void obey(char *line)
     else if (strcmp(word, "unexport-many") == 0)
         result = many(one, atoi(two), 0);
     else if (strcmp(word, "import") == 0)
-        result = onespace_import(atoi(one), two, &address, &size, three ? atoi(three) : 20000);
+        result =
+            onespace_import(atoi(one), two, &address, &size, three ? atoi(three) : PATIENCE_MS);
     else if (strcmp(word, "release") == 0)
         result = onespace_release(atoi(one));
     else if (strcmp(word, "lookup") == 0)

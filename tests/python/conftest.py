@@ -1,6 +1,7 @@
 """tests/python/conftest.py: scripts that use the Python package, as roots and as tasks.
 
 The package is that of the build tree, for the Python that it was configured with (ONESPACE_PYTHON)."""
+import re
 import subprocess
 import textwrap
 
@@ -72,7 +73,7 @@ from concurrent.futures.process import BrokenProcessPool
 def address(array):
     return array.__array_interface__["data"][0]
 
-def until(test, seconds=50):
+def until(test, seconds=180):
     '''Waits until test() is true.'''
     end = time.monotonic() + seconds
     while not test():
@@ -102,10 +103,10 @@ class Program:
         path.write_text(text)
         return path
 
-    def start(self, functions, main, before=(), is_guarded=True, timeout=180):
+    def start(self, functions, main, before=(), is_guarded=True, timeout=180, terminal=False):
         path = self.write(functions, main, is_guarded)
         return self.play.job.start([*before, self.play.interpreter, path], timeout=timeout, env=self.play.env,
-                                   cwd=self.play.directory)
+                                   cwd=self.play.directory, terminal=terminal)
 
     def __call__(self, functions, main, **options):
         """Run the program; it must succeed and print nothing on standard error."""
@@ -117,6 +118,17 @@ class Program:
 @pytest.fixture
 def program(play):
     return Program(play)
+
+
+@pytest.fixture
+def patient(tmp_path):
+    """Gives a copy of an example that waits for others three times as long: they import large packages meanwhile."""
+    def copy(path):
+        text, count = re.subn(r"(timeout=|PATIENCE_MS = )60", r"\g<1>180", path.read_text())
+        assert count > 0, path
+        (tmp_path / path.name).write_text(text)
+        return tmp_path / path.name
+    return copy
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_arrays_of_every_layout_and_type_are_imported(play):
     play.common = ARRAYS
     play(root="""
         exported = [onespace.export(name, value) for name, value in arrays().items()]
-        assert start("task").wait(30) == 0
+        assert start("task").wait(180) == 0
         assert all(not export.users for export in exported)
         """, task="""
         for name, expected in arrays().items():
@@ -51,9 +51,9 @@ def test_memory_is_the_owners_in_both_directions(play):
         a = np.zeros((3, 4), order="F")
         with onespace.export("a", a[::2, ::-1]):
             task = start("task")
-            imported = onespace.import_array(task, "b", timeout=60)
+            imported = onespace.import_array(task, "b", timeout=180)
             imported[:] = 5
-            assert task.wait(60) == 0
+            assert task.wait(180) == 0
         assert a[0, 3] == 1 and a[2, 0] == 2 and a.sum() == 3, a
         """, task="""
         b = np.zeros(2)
@@ -83,7 +83,7 @@ def test_objects_with_buffers_can_be_exported(play, data):
                 self.__array_interface__ = self.array.__array_interface__
         data = {data}
         with onespace.export("data", data) as export:
-            assert start("task").wait(60) == 0
+            assert start("task").wait(180) == 0
             assert export.array.reshape(-1)[1] == 99
             shown = np.from_dlpack(data) if isinstance(data, Dlpack) else np.asarray(data)
             assert isinstance(data, __import__("mmap").mmap) or shown.reshape(-1)[1] == 99, shown
@@ -96,7 +96,7 @@ def test_read_only_is_kept(play):
         fixed.flags.writeable = False
         keep = [onespace.export("asked", np.arange(4), read_only=True), onespace.export("fixed", fixed),
                 onespace.export("constant", b"abcd"), onespace.export("free", np.arange(4))]
-        assert start("task").wait(60) == 0
+        assert start("task").wait(180) == 0
         """, task="""
         for name in ("asked", "fixed", "constant"):
             array = onespace.import_array(onespace.ROOT, name)
@@ -113,7 +113,7 @@ def test_view_serves_the_protocols(play):
     play(root="""
         a = np.arange(6.0).reshape(2, 3)
         with onespace.export("a", a):
-            assert start("task").wait(60) == 0
+            assert start("task").wait(180) == 0
         assert a[1, 2] == 9
         """, task="""
         with onespace.attach(onespace.ROOT, "a") as view:
@@ -131,7 +131,7 @@ def test_closed_view_gives_the_hold_back(play):
         a = np.zeros(100)
         export = onespace.export("a", a)
         task = start("task")
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         export.wait_unused(0)
         """, task="""
         view = onespace.attach(onespace.ROOT, "a")
@@ -149,10 +149,10 @@ def test_closed_view_gives_the_hold_back(play):
 def test_array_outlives_its_owner_while_viewed(play):
     play(root="""
         task = start("task")
-        view = onespace.attach(task, "a", timeout=60)
+        view = onespace.attach(task, "a", timeout=180)
         array = view.array
-        onespace.import_array(task, "go", timeout=60)[0] = 1
-        assert task.wait(60) == 0
+        onespace.import_array(task, "go", timeout=180)[0] = 1
+        assert task.wait(180) == 0
         assert view.ended
         with raises(onespace.OwnerEnded, "'a'", f"task {task.id}", ".remains"):
             view.array
@@ -160,7 +160,7 @@ def test_array_outlives_its_owner_while_viewed(play):
             np.asarray(view)
         assert view.remains is array and array.sum() == 499999500000.0
         with raises(onespace.OwnerEnded, "'a'", f"task {task.id}"):
-            onespace.import_array(task, "a", timeout=60)
+            onespace.import_array(task, "a", timeout=180)
         """, task="""
         keep = onespace.export("a", np.arange(1e6))
         go = np.zeros(1)
@@ -173,7 +173,7 @@ def test_array_outlives_its_owner_while_viewed(play):
 def test_array_of_a_held_task_can_be_imported_after_its_end(play):
     play(root="""
         task = start("task", hold=True)
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         with onespace.attach(task, "a") as view:
             assert view.ended and view.remains.sum() == 45
         """, task="onespace.export('a', np.arange(10.0))")
@@ -183,7 +183,7 @@ def test_owner_that_dies_ends_the_wait_for_a_name(play):
     play(root="""
         task = start("task")
         with raises(onespace.OwnerEnded, "'a'", f"task {task.id}"):
-            onespace.import_array(task, "a", timeout=40)
+            onespace.import_array(task, "a", timeout=180)
         task.wait()
         """, task="time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)")
 
@@ -194,18 +194,18 @@ def test_closed_export_is_kept_while_viewed(play):
         a = np.ones(1 << 22)
         export = onespace.export("a", a)
         task = start("task")
-        onespace.import_array(task, "ready", timeout=60)
+        onespace.import_array(task, "ready", timeout=180)
         assert export.users == [task.id] and onespace.exports() == {"a": export}
         export.close()
         export.close()
         del a, export
         go = onespace.export("go", np.zeros(1))
         assert list(onespace.exports()) == ["go"]
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """, task="""
         a = onespace.import_array(onespace.ROOT, "a")
         onespace.export("ready", np.zeros(1))
-        onespace.import_array(onespace.ROOT, "go", timeout=60)
+        onespace.import_array(onespace.ROOT, "go", timeout=180)
         assert a.sum() == 1 << 22
         with raises(TimeoutError, "'a'"):
             onespace.import_array(onespace.ROOT, "a", timeout=0)
@@ -216,17 +216,17 @@ def test_export_in_use_names_its_users(play):
     play(root="""
         export = onespace.export("a", np.zeros(3))
         task = start("task")
-        onespace.import_array(task, "ready", timeout=60)
+        onespace.import_array(task, "ready", timeout=180)
         with raises(TimeoutError, "'a'", f"task {task.id}"):
             export.wait_unused(0.1)
         task.kill()
-        export.wait_unused(20)  # views of dead tasks do not count
+        export.wait_unused(180)  # views of dead tasks do not count
         task.wait()
         onespace.export("a", np.zeros(4)).close()
         """, task="""
         a = onespace.import_array(onespace.ROOT, "a")
         onespace.export("ready", np.zeros(1))
-        time.sleep(60)
+        time.sleep(600)
         """)
 
 
@@ -269,7 +269,7 @@ def test_invalid_name_is_rejected(play, name, error, words):
 def test_array_of_another_type_or_shape_is_rejected(play):
     play(root="""
         export = onespace.export("a", np.zeros((2, 3)))
-        assert start("task").wait(60) == 0 and export.users == []
+        assert start("task").wait(180) == 0 and export.users == []
         """, task="""
         assert onespace.import_array(0, "a", dtype="f8", shape=(2, 3)).shape == (2, 3)
         with raises(TypeError, "'a'", "float64", "float32", "astype"):
@@ -294,12 +294,12 @@ def test_array_of_another_task_is_not_exported_again(play):
     play(root="""
         task = start("task")
         with raises(ValueError, "'b'", f"task {task.id}"):
-            onespace.export("b", onespace.import_array(task, "a", timeout=60)[2:])
+            onespace.export("b", onespace.import_array(task, "a", timeout=180)[2:])
         task.kill()
         task.wait()
         """, task="""
         onespace.export("a", np.zeros(1000))
-        time.sleep(60)
+        time.sleep(600)
         """)
 
 
@@ -330,7 +330,7 @@ def test_inconsistent_structure_is_rejected(play, what, words):
             kind = ctypes.c_uint32 if field == "dimensions" else ctypes.c_uint64
             number = int(value, 0) if "<<" not in value else eval(value)
             kind.from_address(address.value + offsets[field]).value = number
-        assert start("task").wait(60) == 0
+        assert start("task").wait(180) == 0
         """, task=f"""
         with raises(ValueError, "'a'", *{words!r}):
             onespace.import_array(onespace.ROOT, "a")
@@ -341,7 +341,7 @@ def test_import_of_a_large_array_takes_no_memory(play):
     play(root="""
         a = np.ones(1 << 26)  # 512 MiB
         with onespace.export("a", a):
-            assert start("task").wait(50) == 0
+            assert start("task").wait(180) == 0
         """, task="""
         def resident():
             return int(open("/proc/self/statm").read().split()[1]) * 4096
@@ -356,7 +356,7 @@ def test_import_of_a_large_array_takes_no_memory(play):
 def test_array_has_a_limit_of_views(play):
     play(root="""
         export = onespace.export("a", np.zeros(2))
-        assert start("task").wait(60) == 0
+        assert start("task").wait(180) == 0
         """, task="""
         views = [onespace.attach(onespace.ROOT, "a") for _ in range(1024)]
         with raises(OSError, "'a'", "close some"):
@@ -372,11 +372,11 @@ def test_c_programs_read_and_write_the_same_structure(play, guests):
         matrix = np.arange(6.0).reshape(2, 3)
         export = onespace.export("matrix", np.asfortranarray(matrix).copy("F")[:, ::-1])
         task = onespace.spawn([os.environ["GUEST"], "0"])
-        cells = onespace.import_array(task, "cells", timeout=60)
+        cells = onespace.import_array(task, "cells", timeout=180)
         assert cells.shape == (3, 4) and cells.dtype == "<f8" and cells.sum() == 66
         assert (export.array == 2 * matrix[:, ::-1]).all()
         cells[2, 3] = 77
         del cells
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """)
     assert result.out == "2 2 3 f < '<f8' 8\nunused\n", str(result)

@@ -3,7 +3,7 @@
 
 def test_function_of_a_task_is_called(play):
     play(root="""
-        task = onespace.spawn(["sleep", "60"], calls=True)
+        task = onespace.spawn(["sleep", "600"], calls=True)
         text = ctypes.create_string_buffer(b"  4711 and more", 32)
         assert task.call("strtol", text, None, 10) == 4711
         assert task.call("strtol", b"777", None, 8) == 0o777
@@ -28,7 +28,7 @@ def test_function_of_a_program_without_onespace_is_called(play, guests):
 
 def test_calls_that_fail_say_why(play):
     play(root="""
-        task = onespace.spawn(["sleep", "60"], calls=True)
+        task = onespace.spawn(["sleep", "600"], calls=True)
         with raises(LookupError, "has no function 'no_such_function'"):
             task.call("no_such_function")
         with raises(TypeError, "6 arguments at most"):
@@ -38,12 +38,12 @@ def test_calls_that_fail_say_why(play):
         with raises(OverflowError, "64 bits"):
             task.call("labs", 1 << 70)
         assert task.call("labs", -5) == 5
-        other = onespace.spawn(["sleep", "60"])
+        other = onespace.spawn(["sleep", "600"])
         with raises(OSError, "does not serve calls"):
             other.call("labs", -5)
         for owner in (task, other):
             owner.kill()
-            owner.wait(60)
+            owner.wait(180)
         with raises(ProcessLookupError, "cannot be looked up"):
             task.call("labs", -5)
         """)
@@ -52,14 +52,17 @@ def test_calls_that_fail_say_why(play):
 def test_other_threads_run_during_a_call(play):
     play(root="""
         import threading
-        task = onespace.spawn(["sleep", "60"], calls=True)
-        ended = []
-        thread = threading.Thread(target=lambda: ended.append(task.call("usleep", 300000)))
+        task = onespace.spawn(["sleep", "600"], calls=True)
+        reading, writing = os.pipe()
+        byte, ended = ctypes.create_string_buffer(1), []
+        thread = threading.Thread(target=lambda: ended.append(task.call("read", reading, byte, 1)))
         thread.start()
-        count = 0
-        while thread.is_alive():
-            count += 1
-        assert count > 1000 and len(ended) == 1, (count, ended)
+        for _ in range(1000):
+            time.sleep(0)  # lets the thread go on into the call, which lasts until the write below
+        assert thread.is_alive() and not ended, ended
+        os.write(writing, b"x")
+        thread.join()
+        assert ended == [1] and byte.raw == b"x", (ended, byte.raw)
         task.kill()
         """)
 
@@ -67,7 +70,7 @@ def test_other_threads_run_during_a_call(play):
 def test_task_calls_a_program_that_serves(play):
     play(root="""
         onespace.serve_calls()
-        assert start("task").wait(30) == 0
+        assert start("task").wait(180) == 0
         """, task="""
         assert onespace.call(onespace.spawner(), "labs", -7) == 7
         assert onespace.call(onespace.spawner(), "getpid") == os.getpid()

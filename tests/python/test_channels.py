@@ -7,16 +7,16 @@ def test_steps_are_an_iteration(play):
         task = start("task")
         with onespace.Producer("flow", consumers=1) as channel:
             for number in range(1, 51):
-                with channel.step(number, timeout=60) as step:
+                with channel.step(number, timeout=180) as step:
                     field[:] = number
                     step["field"] = field
                     step.put("column", field[:, 1], units="m s-1")
                     step.attribute("time", number / 4)
                     step.attribute("cycle", number)
                     step.attribute("phase", "melting")
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """, task="""
-        with onespace.Consumer("flow", every=True, timeout=60) as channel:
+        with onespace.Consumer("flow", every=True, timeout=180) as channel:
             seen = []
             for step in channel:
                 assert step["field"].shape == (3, 4) and (step["field"] == step.number).all()
@@ -36,11 +36,11 @@ def test_arrays_are_not_copied(play):
     play(root="""
         a = np.arange(1 << 20, dtype="f4")
         task = start("task", a.ctypes.data)
-        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=60) as step:
+        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=180) as step:
             step["a"] = a
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """, task="""
-        with onespace.Consumer("flow", timeout=60) as channel:
+        with onespace.Consumer("flow", timeout=180) as channel:
             for step in channel:
                 assert step["a"].ctypes.data == int(sys.argv[2]) and step["a"][-1] == (1 << 20) - 1
         """)
@@ -50,13 +50,13 @@ def test_all_types_of_numbers_are_published(play):
     play(root="""
         types = "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split()
         task = start("task", *types)
-        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=60) as step:
+        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=180) as step:
             for type in types:
                 step[type] = np.arange(5).astype(type)  # kept alive by the channel
             step["bytes"] = bytearray(b"abc")
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """, task="""
-        with onespace.Consumer("flow", timeout=60) as channel:
+        with onespace.Consumer("flow", timeout=180) as channel:
             for step in channel:
                 for type in sys.argv[2:]:
                     assert step[type].dtype == type and step[type].tolist() == [0, 1, 2, 3, 4], type
@@ -68,14 +68,14 @@ def test_array_that_is_kept_stays_readable(play):
     """After the end of the channel and of the producer: the array holds the memory."""
     play(root="""
         task = start("task")
-        with onespace.Consumer("flow", timeout=60) as channel:
+        with onespace.Consumer("flow", timeout=180) as channel:
             for step in channel:
                 kept = step["a"]
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         assert kept.sum() == 2 << 20
         """, task="""
         a = np.full(1 << 20, 2.0)
-        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=60) as step:
+        with onespace.Producer("flow", consumers=1) as channel, channel.step(1, timeout=180) as step:
             step["a"] = a
         os._exit(0)
         """)
@@ -86,24 +86,24 @@ def test_skipped_step_is_false(play):
         task = start("task")
         a = np.zeros(3)
         with onespace.Producer("flow", policy="skip", consumers=1) as channel:
-            with channel.step(1, timeout=60) as step:
+            with channel.step(1, timeout=180) as step:
                 assert step
                 step["a"] = a
-            onespace.import_array(task, "holding", timeout=60)
-            with channel.step(2, timeout=60) as step:
+            onespace.import_array(task, "holding", timeout=180)
+            with channel.step(2, timeout=180) as step:
                 assert not step
-            onespace.import_array(task, "go", timeout=60)[0] = 1
-        assert task.wait(60) == 0
+            onespace.import_array(task, "go", timeout=180)[0] = 1
+        assert task.wait(180) == 0
         """, task="""
         go = np.zeros(1)
-        with onespace.Consumer("flow", timeout=60) as channel:
-            with channel.take(20) as step:
+        with onespace.Consumer("flow", timeout=180) as channel:
+            with channel.take(180) as step:
                 keep = [onespace.export(name, value) for name, value in (("go", go), ("holding", np.zeros(1)))]
                 while not go[0]:
                     time.sleep(0.001)
                 assert step.number == 1
             with raises(EOFError, "'flow'", "closed"):
-                channel.take(20)
+                channel.take(180)
         """)
 
 
@@ -114,12 +114,12 @@ def test_copies_let_the_producer_go_on(play):
         with onespace.Producer("flow", policy="copy", consumers=1) as channel:
             for number in range(1, 4):
                 a[:] = number
-                with channel.step(number, timeout=60) as step:
+                with channel.step(number, timeout=180) as step:
                     step["a"] = a
             a[:] = 99
-        assert task.wait(60) == 0
+        assert task.wait(180) == 0
         """, task="""
-        with onespace.Consumer("flow", every=True, timeout=60) as channel:
+        with onespace.Consumer("flow", every=True, timeout=180) as channel:
             assert [step["a"].sum() / 100 for step in channel] == [1, 2, 3]
         """)
 
@@ -127,7 +127,7 @@ def test_copies_let_the_producer_go_on(play):
 def test_box_is_gathered_from_all_ranks(play):
     play(root="""
         tasks = [start("task", rank) for rank in range(2)]
-        with onespace.Consumer("flow", timeout=60) as channel:
+        with onespace.Consumer("flow", timeout=180) as channel:
             for step in channel:
                 assert step.ranks == 2 and step.get("u", rank=1)[0, 0] == 8
                 assert step.info("u", 1)["offset"] == (2, 0) and step.info("u", 1)["global_shape"] == (4, 4)
@@ -136,19 +136,20 @@ def test_box_is_gathered_from_all_ranks(play):
                     step.read("u", (1,), (2,))
                 with raises(ValueError, "no rank 2"):
                     step.get("u", 2)
-        assert [task.wait(60) for task in tasks] == [0, 0]
+        assert [task.wait(180) for task in tasks] == [0, 0]
         """, task="""
         rank = int(sys.argv[2])
         u = np.arange(16.0).reshape(4, 4)[2 * rank:2 * rank + 2].copy()
-        with onespace.Producer("flow", rank=rank, ranks=2, consumers=1) as channel, channel.step(1, timeout=60) as step:
-            step.put("u", u, global_shape=(4, 4), offset=(2 * rank, 0))
+        with onespace.Producer("flow", rank=rank, ranks=2, consumers=1) as channel:
+            with channel.step(1, timeout=180) as step:
+                step.put("u", u, global_shape=(4, 4), offset=(2 * rank, 0))
         """)
 
 
 def test_death_of_the_producer_ends_the_iteration(play):
     play(root="""
         task = start("task")
-        with onespace.Consumer("flow", timeout=60) as channel:
+        with onespace.Consumer("flow", timeout=180) as channel:
             with raises(onespace.OwnerEnded, "'flow'", "died"):
                 for step in channel:
                     kept = step["a"]
@@ -159,7 +160,7 @@ def test_death_of_the_producer_ends_the_iteration(play):
         with onespace.Producer("flow", consumers=1) as channel:
             with channel.step(1) as step:
                 step["a"] = np.ones(3)
-            time.sleep(60)
+            time.sleep(600)
         """)
 
 
@@ -167,20 +168,20 @@ def test_death_of_a_consumer_frees_the_producer(play):
     play(root="""
         task = start("task")
         with onespace.Producer("flow", consumers=1) as channel:
-            with channel.step(1, timeout=60) as step:
+            with channel.step(1, timeout=180) as step:
                 step["a"] = np.ones(3)
-            onespace.import_array(task, "holding", timeout=60)
+            onespace.import_array(task, "holding", timeout=180)
             with raises(TimeoutError, "'flow'", "consumers still need"):
                 channel.step(2, timeout=0.1)
             task.kill()
-            with channel.step(2, timeout=60) as step:
+            with channel.step(2, timeout=180) as step:
                 step["a"] = np.ones(3)
         task.wait()
         """, task="""
-        with onespace.Consumer("flow", every=True, timeout=60) as channel:
+        with onespace.Consumer("flow", every=True, timeout=180) as channel:
             for step in channel:
                 onespace.export("holding", np.zeros(1))
-                time.sleep(60)
+                time.sleep(600)
         """)
 
 
@@ -197,7 +198,7 @@ def test_errors_have_messages(play):
             onespace.Producer("flow")
         with raises(LookupError, "no step was begun"):
             channel.put("a", np.zeros(3), "", None, None)
-        consumer = onespace.Consumer("flow", timeout=5)
+        consumer = onespace.Consumer("flow", timeout=180)
         step = channel.step(5)
         with raises(RuntimeError, "flow"):
             channel.step(6)
@@ -221,7 +222,7 @@ def test_errors_have_messages(play):
             step.attribute("list", [1])
         with step:
             pass
-        taken = consumer.take(5)
+        taken = consumer.take(180)
         with raises(LookupError, "no array 'b'", "'a'"):
             taken["b"]
         taken.release()
@@ -244,8 +245,8 @@ def test_errors_have_messages(play):
 def test_block_that_fails_does_not_wait_for_consumers(play):
     play(root="""
         with raises(ZeroDivisionError):
-            with onespace.Producer("flow") as channel, onespace.Consumer("flow", every=True, timeout=5) as consumer:
-                consumer_of_all = onespace.Consumer("flow", every=True, timeout=5)
+            with onespace.Producer("flow") as channel, onespace.Consumer("flow", every=True, timeout=180) as consumer:
+                consumer_of_all = onespace.Consumer("flow", every=True, timeout=180)
                 with channel.step(1) as step:
                     step["a"] = np.zeros(3)
                 1 / 0

@@ -9,9 +9,9 @@ EXAMPLE = ROOT / "examples" / "plot_simulation.py"
 
 
 @pytest.mark.parametrize("before", [pytest.param([], id="root", marks=pytest.mark.long), pytest.param(RUN, id="task")])
-def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before, needs_modules):
+def test_example_plots_a_running_simulation(job, play, interpreter, tmp_path, before, needs_modules, patient):
     needs_modules(interpreter, "matplotlib")
-    result = job.run([*before, interpreter, EXAMPLE, "5", tmp_path], env=play.env)
+    result = job.run([*before, interpreter, patient(EXAMPLE), "5", tmp_path], env=play.env)
     assert result.code == 0, str(result)
     means = [float(mean) for mean in re.findall(r"step \d+: mean ([\d.]+)", result.out)]
     pictures = sorted(tmp_path.glob("heat-*.png"))

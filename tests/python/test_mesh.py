@@ -8,7 +8,7 @@ from jobs import BUILD, ROOT, RUN
 # A producer of one step, and what each kind of mesh is made of: two cells side by side, each 1 x 2.
 PRODUCE = """
 def produce(arrays, **attributes):
-    with onespace.Producer("flow", consumers=1) as channel, channel.step(7, timeout=60) as step:
+    with onespace.Producer("flow", consumers=1) as channel, channel.step(7, timeout=180) as step:
         for name, array in arrays.items():
             step.put(name, array, units="K" if "fields" in name else "")
         for name, value in attributes.items():
@@ -28,10 +28,10 @@ def mesh_of(arrays, attributes, use):
     '''Calls use(mesh) while the step of such a producer, a task, is held.'''
     import pickle
     task = start("task", pickle.dumps((arrays, attributes)).hex())
-    with onespace.Consumer("flow", timeout=60) as channel:
+    with onespace.Consumer("flow", timeout=180) as channel:
         for step in channel:
             use(step)
-    assert task.wait(60) == 0
+    assert task.wait(180) == 0
 """
 TASK = "import pickle; arrays, attributes = pickle.loads(bytes.fromhex(sys.argv[2])); produce(arrays, **attributes)"
 
@@ -169,16 +169,16 @@ def test_pyvista_gets_meshes_in_place(mesh, play, with_pyvista):
 # ---- The examples, whose producer is a program in C ----
 
 @pytest.fixture
-def plate(tmp_path):
+def plate(tmp_path, patient):
     program = tmp_path / "plate"
-    subprocess.run(["cc", ROOT / "examples/plate.c", "-o", program, f"-I{ROOT / 'include'}", f"-L{BUILD / 'lib'}",
-                    "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=180)
+    subprocess.run(["cc", patient(ROOT / "examples/plate.c"), "-o", program, f"-I{ROOT / 'include'}",
+                    f"-L{BUILD / 'lib'}", "-lonespace", f"-Wl,-rpath,{BUILD / 'lib'}"], check=True, timeout=180)
     return program
 
 
-def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path, needs_modules):
+def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path, needs_modules, patient):
     needs_modules(interpreter, "matplotlib")
-    result = job.run([*RUN, plate, "40", ":", interpreter, ROOT / "examples/plot_mesh.py", tmp_path, "plate",
+    result = job.run([*RUN, plate, "40", ":", interpreter, patient(ROOT / "examples/plot_mesh.py"), tmp_path, "plate",
                       "temperature", "20"], env=play.env)
     assert result.code == 0 and "40 steps, the power is 1 at the end" in result.out, str(result)
     assert "step 20: temperature of 0 to " in result.out and "step 40: temperature" in result.out, str(result)
@@ -187,9 +187,9 @@ def test_example_plots_a_program_in_c(job, play, interpreter, plate, tmp_path, n
     assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
-def test_example_controls_a_program_in_c(job, play, interpreter, plate):
+def test_example_controls_a_program_in_c(job, play, interpreter, plate, patient):
     """The simulation ends early, with the requested mean and another power than at its start."""
-    control = ROOT / "examples/control_plate.py"
+    control = patient(ROOT / "examples/control_plate.py")
     result = job.run([*RUN, plate, "1000000", ":", interpreter, control, "20"], env=play.env)
     assert result.code == 0, str(result)
     word = next(line for line in result.lines if line.startswith("step ")).split()
@@ -202,11 +202,11 @@ def test_simulation_outlives_its_controller(job, play, interpreter, plate, tmp_p
     script = tmp_path / "die.py"
     script.write_text("import onespace, os, signal\n"
                       "with onespace.Producer('plate-control', consumers=1) as control, "
-                      "onespace.Consumer('plate', timeout=30) as plate:\n"
-                      "    with control.step(1, timeout=30) as step:\n"
+                      "onespace.Consumer('plate', every=True, timeout=180) as plate:  # which waits for it\n"
+                      "    with control.step(1, timeout=180) as step:\n"
                       "        step.attribute('power', 3.0)\n"
                       "    for _ in range(3):  # the last of them has begun since\n"
-                      "        plate.take(30).release()\n"
+                      "        plate.take(180).release()\n"
                       "    os.kill(os.getpid(), signal.SIGKILL)\n")
     result = job.run([*RUN, plate, "30000", ":", interpreter, script], env=play.env)
     assert result.code == 128 + 9 and "30000 steps, the power is 3 at the end" in result.out, str(result)

@@ -23,12 +23,12 @@ def test_methods_are_those_of_multiprocessing(program, kind):
         values = list(range(20))
         with {kind}(2) as pool:
             assert pool.apply(add, (1,), {{"b": 2}}) == 3
-            assert pool.apply_async(add, (1, 2)).get(50) == 3
+            assert pool.apply_async(add, (1, 2)).get(180) == 3
             assert pool.map(square, values) == [i * i for i in values]
             assert pool.map(square, iter(values), chunksize=7) == [i * i for i in values]
-            assert pool.map(square, []) == [] and pool.map_async(square, []).get(50) == []
+            assert pool.map(square, []) == [] and pool.map_async(square, []).get(180) == []
             assert pool.starmap(add, zip(values, values)) == [2 * i for i in values]
-            assert pool.starmap_async(add, [[1], [2, 3]], 1).get(50) == [1, 5]
+            assert pool.starmap_async(add, [[1], [2, 3]], 1).get(180) == [1, 5]
             for chunksize in (1, 3, 50):
                 assert list(pool.imap(square, iter(values), chunksize)) == [i * i for i in values]
                 assert sorted(pool.imap_unordered(square, values, chunksize)) == [i * i for i in values]
@@ -42,7 +42,7 @@ def test_methods_are_those_of_multiprocessing(program, kind):
             pool.apply_async(add, (1,), callback=after(got)), pool.map_async(square, [2], callback=after(got))
             failed = pool.apply_async(fail, ("reason",), callback=after(got), error_callback=after(errors))
             for _ in range(3):
-                assert ready.acquire(timeout=50)
+                assert ready.acquire(timeout=180)
             assert sorted(got, key=str) == [1, [4]] and str(errors[0]) == "reason", (got, errors)
             assert failed.ready() and not failed.successful()
             with raises(ValueError, "reason"):
@@ -69,7 +69,7 @@ def test_waits_end_in_time(program):
                 result.successful()
             result.wait(0.1)
             open("a", "w").close()
-            assert result.get(50) == iterator.next(50) == "a"
+            assert result.get(180) == iterator.next(180) == "a"
         """)
 
 
@@ -96,7 +96,7 @@ def test_terminate_ends_calls(program):
         pool.terminate()
         pool.join()
         with raises(BrokenProcessPool, "terminated"):
-            result.get(50)
+            result.get(180)
         """)
 
 
@@ -155,7 +155,7 @@ def test_killed_worker_is_an_error_not_a_hang(program):
             until(lambda: len(pool._group.processes()) == 2)
             os.kill(pool._group.processes()[0], 9)
             with raises(BrokenProcessPool, "SIGKILL"):
-                result.get(50)
+                result.get(180)
             with raises(BrokenProcessPool, "SIGKILL"):
                 next(iterator)
         """)

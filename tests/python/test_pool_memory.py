@@ -25,8 +25,10 @@ def drop():
     kept.clear()
 def die():
     os.kill(os.getpid(), 9)
-def memory_of(_):
-    return resident()
+def both(_):
+    '''Returns when both workers of a pool are in a call.'''
+    open(f"worker-{onespace.worker_number()}", "w").close()
+    until(lambda: os.path.exists("worker-0") and os.path.exists("worker-1"))
 def contents(array):
     return array.tolist()
 """
@@ -36,7 +38,7 @@ def test_arguments_and_results_stay_where_they_are(program):
     program(FUNCTIONS, """
         with onespace.Executor(2) as pool:
             a = np.arange(1 << 18)
-            assert pool.submit(about, a).result(50) == (address(a), False)
+            assert pool.submit(about, a).result(180) == (address(a), False)
             result, where = pool.submit(own, 1 << 18).result()
             assert address(result) == where and not result.flags.writeable and result.sum() == 1 << 18
         """)
@@ -50,7 +52,7 @@ def test_arrays_of_all_layouts_arrive(program, view):
         a = np.arange(490000).reshape(700, 700)
         a = {view}
         with onespace.Executor(1) as pool:
-            there, writeable = pool.submit(about, a).result(50)
+            there, writeable = pool.submit(about, a).result(180)
             assert a.size == 0 or there == address(a) and not writeable
             b = pool.submit(same, a).result()
             assert b.dtype == a.dtype and b.shape == a.shape and b.tobytes() == a.tobytes()
@@ -62,7 +64,7 @@ def test_small_arrays_are_read_only(program):
         with onespace.Executor(1) as pool:
             for size in (0, 1, 100, 511, 512, 513):
                 a = np.arange(size)
-                assert not pool.submit(about, a).result(50)[1]
+                assert not pool.submit(about, a).result(180)[1]
                 b = pool.submit(same, a).result()
                 assert not b.flags.writeable and np.array_equal(a, b)
         """)
@@ -79,9 +81,9 @@ def test_arrays_of_objects_arrive_as_copies(program, array):
         things = np.array([{{"key": [1, 2]}}, None, "text", 3.5, (4,), b"bytes"] * 200, object)
         a = {array}
         with onespace.Executor(1) as pool:
-            assert repr(pool.submit(contents, a).result(50)) == repr(a.tolist())
+            assert repr(pool.submit(contents, a).result(180)) == repr(a.tolist())
             b = pool.submit(same, a).result()
-            assert pool.submit(die).exception(50)
+            assert pool.submit(die).exception(180)
         assert b.dtype == a.dtype and b.shape == a.shape and repr(b.tolist()) == repr(a.tolist())
         """)
 
@@ -90,7 +92,7 @@ def test_arrays_are_writable_by_request(program):
     program(FUNCTIONS, """
         a = np.zeros(1 << 16)
         with onespace.Executor(1, writable=True) as pool:
-            pool.submit(set_first, a, 7).result(50)
+            pool.submit(set_first, a, 7).result(180)
             assert a[0] == 7
             result, _ = pool.submit(own, 1 << 16).result()
             result[0] = 5
@@ -101,14 +103,14 @@ def test_arrays_are_writable_by_request(program):
             del result
         with onespace.Executor(1, writable="results") as pool:
             with raises(ValueError, "read-only"):
-                pool.submit(set_first, np.zeros(1 << 16), 7).result(50)
+                pool.submit(set_first, np.zeros(1 << 16), 7).result(180)
             pool.submit(ones, 1 << 16).result()[0] = 3
         with onespace.Executor(1, copy_below=1 << 19) as pool:
             b = np.zeros(1 << 12)
-            pool.submit(set_first, b, 7).result(50)
+            pool.submit(set_first, b, 7).result(180)
             assert b[0] == 0
             with raises(ValueError, "read-only"):
-                pool.submit(set_first, np.zeros(1 << 16), 7).result(50)
+                pool.submit(set_first, np.zeros(1 << 16), 7).result(180)
         """)
 
 
@@ -120,7 +122,7 @@ def test_no_memory_is_added(program):
                 return int(next(line for line in status if line.startswith("VmPTE")).split()[1]) << 10
         with onespace.Executor(1) as pool:
             a = np.ones(256 * MIB, np.uint8)
-            pool.submit(same, a).result(50)
+            pool.submit(same, a).result(180)
             before = resident() + tables()
             views = [pool.submit(same, a).result() for _ in range(10)]
             assert resident() + tables() - before < 2 * MIB, resident() + tables() - before
@@ -131,7 +133,7 @@ def test_no_memory_is_added(program):
 def test_arguments_are_freed_when_nothing_uses_them(program):
     program(FUNCTIONS, """
         with onespace.Executor(2) as pool:
-            list(pool.map(first, [np.ones(100)] * 10))
+            list(pool.map(both, range(2)))  # the memory of one that starts later would count below
             before = resident()
             for _ in range(20):
                 pool.submit(first, np.ones(64 * MIB, np.uint8)).result()
@@ -149,7 +151,7 @@ def test_results_are_freed_when_their_last_view_is_gone(program):
     """Also if the worker is idle."""
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
-            pool.submit(ones, 10).result(50)
+            pool.submit(ones, 10).result(180)
             before = resident()
             result = pool.submit(ones, 8 * MIB).result()
             part = result[5:10][::2]
@@ -165,11 +167,11 @@ def test_results_are_freed_when_their_last_view_is_gone(program):
 
 
 @pytest.mark.parametrize("end", ["pool.shutdown()", "os.kill(pool._group.processes()[0], 9)",
-                                 "pool.submit(die).exception(50)", "pool.kill()", "del pool"])
+                                 "pool.submit(die).exception(180)", "pool.kill()", "del pool"])
 def test_results_outlive_their_worker(program, end):
     program(FUNCTIONS, f"""
         pool = onespace.Executor(1)
-        results = [pool.submit(ones, 1 << 20).result(50) for _ in range(3)]
+        results = [pool.submit(ones, 1 << 20).result(180) for _ in range(3)]
         processes = pool._group.processes()
         views = [result[1::2] for result in results]
         before = resident()
@@ -189,11 +191,11 @@ def test_result_that_is_an_argument_outlives_the_worker(program):
     program(FUNCTIONS, """
         pool = onespace.Executor(1, initializer=keep, initargs=(np.full(1 << 20, 3.0),))
         a = np.arange(1 << 20)
-        b = pool.submit(same, a[:1 << 19]).result(50)
+        b = pool.submit(same, a[:1 << 19]).result(180)
         assert address(b) == address(a)
         c = pool.submit(own, 0).result()[0]
         del a
-        assert pool.submit(die).exception(50)
+        assert pool.submit(die).exception(180)
         pool.shutdown()
         fill = [np.zeros(1 << 20, np.int64) for _ in range(4)]  # would take the place of freed ones
         assert np.array_equal(b, np.arange(1 << 19)) and (c == 3).all()
@@ -203,13 +205,13 @@ def test_result_that_is_an_argument_outlives_the_worker(program):
 def test_result_may_go_to_another_worker_and_another_pool(program):
     program(FUNCTIONS, """
         first, second = onespace.Executor(1), onespace.Executor(1)
-        a = first.submit(ones, 1 << 20).result(50)
+        a = first.submit(ones, 1 << 20).result(180)
         first.shutdown()
-        assert second.submit(about, a).result(50) == (address(a), False)
+        assert second.submit(about, a).result(180) == (address(a), False)
         b = second.submit(same, a).result()
         assert address(b) == address(a)
         del a
-        assert second.submit(die).exception(50)
+        assert second.submit(die).exception(180)
         second.shutdown()
         assert b.sum() == 1 << 20
         """)
@@ -222,9 +224,9 @@ def nested(count):
     inner.append(onespace.Executor(1))
     return inner[-1].submit(ones, count).result()
 """, """
-        for end in (lambda pool: pool.submit(die).exception(50), lambda pool: None):
+        for end in (lambda pool: pool.submit(die).exception(180), lambda pool: None):
             pool = onespace.Executor(1)
-            a = pool.submit(nested, 1 << 20).result(40)
+            a = pool.submit(nested, 1 << 20).result(180)
             end(pool)
             pool.shutdown()
             time.sleep(0.3)
@@ -237,7 +239,7 @@ def test_views_may_outlive_everything(program):
     """Arrays in globals at the end of the interpreter."""
     program(FUNCTIONS, """
         pool = onespace.Executor(2)
-        a = pool.submit(ones, 1 << 20).result(50)
+        a = pool.submit(ones, 1 << 20).result(180)
         b = [pool.submit(ones, 1 << 10).result() for _ in range(1000)]
         c = pool.submit(ones, 1 << 20)
         sys.modules["made_up"] = c
@@ -262,7 +264,7 @@ def test_large_pickles_are_passed(program):
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
             for thing in (b"x" * (100 * MIB), "y" * (10 * MIB), list(range(MIB))):
-                assert pool.submit(same, thing).result(50) == thing
+                assert pool.submit(same, thing).result(180) == thing
         """)
 
 
@@ -273,7 +275,7 @@ def fail(array):
 """, """
         with onespace.Executor(1) as pool:
             a = np.ones(1 << 20)
-            error = pool.submit(fail, a).exception(50)
+            error = pool.submit(fail, a).exception(180)
             assert error.args[0].sum() == 1 << 20
         assert error.args[0].sum() == 1 << 20
         """)
@@ -298,9 +300,9 @@ def table(count):
         import pandas, pyarrow
         with onespace.Executor(1) as pool:
             sent = frame(100000)
-            assert pool.submit(column, sent).result(50) == (address(sent["x"].to_numpy()), False)
+            assert pool.submit(column, sent).result(180) == (address(sent["x"].to_numpy()), False)
             sent = table(100000)
-            assert pool.submit(buffers, sent).result(50) == buffers(sent)
+            assert pool.submit(buffers, sent).result(180) == buffers(sent)
             received, columns = pool.submit(frame, 100000).result(), pool.submit(table, 100000).result()
             assert buffers(pool.submit(same, columns).result()) == buffers(columns)
         assert received.groupby("x")["n"].sum().tolist() == [100000 * 99999 // 2]

@@ -9,17 +9,17 @@ from launchers import MPIS
 
 def test_return_code_is_the_scripts(play):
     play(root="""
-        assert start("task", 0).wait(60) == 0
-        assert start("task", 7).wait(60) == 7
+        assert start("task", 0).wait(180) == 0
+        assert start("task", 7).wait(180) == 7
         """, task="sys.exit(int(sys.argv[2]))")
 
 
 def test_signal_is_a_negative_return_code(play):
     play(root="""
-        task = onespace.spawn(["sleep", "60"])
+        task = onespace.spawn(["sleep", "600"])
         assert task.poll() is None and task.returncode is None
         task.kill()
-        assert task.wait(60) == -signal.SIGKILL
+        assert task.wait(180) == -signal.SIGKILL
         task.send_signal(signal.SIGTERM)
         """)
 
@@ -27,7 +27,7 @@ def test_signal_is_a_negative_return_code(play):
 def test_waited_task_reports_its_cpu_time(play):
     play(root="""
         task = start("task")
-        task.wait(60)
+        task.wait(180)
         assert task.user_s > 0.05 and task.system_s >= 0, (task.user_s, task.system_s)
         """, task="""
         until = time.process_time() + 0.1
@@ -38,11 +38,11 @@ def test_waited_task_reports_its_cpu_time(play):
 
 def test_wait_ends_in_time(play):
     play(root="""
-        task = onespace.spawn(["sleep", "60"])
+        task = onespace.spawn(["sleep", "600"])
         with raises(TimeoutError, "still runs"):
             task.wait(0.2)
         task.kill()
-        assert task.wait(60) == -9
+        assert task.wait(180) == -9
         """)
 
 
@@ -50,7 +50,7 @@ def test_wait_is_ended_by_a_signal(play):
     """A signal interrupts a wait in C and runs the Python handler."""
     play(root="""
         import threading
-        task = onespace.spawn(["sleep", "60"])
+        task = onespace.spawn(["sleep", "600"])
         def handler(number, frame):
             raise KeyboardInterrupt
         signal.signal(signal.SIGUSR1, handler)
@@ -65,7 +65,7 @@ def test_wait_is_ended_by_a_signal(play):
 def test_block_that_fails_kills_its_task(play):
     play(root="""
         with raises(ZeroDivisionError):
-            with onespace.spawn(["sleep", "60"]) as task:
+            with onespace.spawn(["sleep", "600"]) as task:
                 1 / 0
         assert task.returncode == -9
         """)
@@ -78,7 +78,7 @@ def test_environment_and_directory_and_output_are_those_given(play, tmp_path):
             environment = {**os.environ, "WORD": "given"}
             task = onespace.spawn(["sh", "-c", "pwd; echo $WORD; echo error >&2"], env=environment, cwd="directory",
                                   stdout=out, stderr=out)
-            assert task.wait(60) == 0
+            assert task.wait(180) == 0
         lines = open("out").read().split()
         assert lines == [os.path.realpath("directory"), "given", "error"], lines
         """)
@@ -89,8 +89,8 @@ def test_closed_descriptors_do_not_reach_the_task(play):
         read, write = os.pipe()
         os.set_inheritable(write, True)
         task = onespace.spawn(["sh", "-c", f"echo lost >&{write}"], close_fds=True, stderr=os.open("/dev/null", 1))
-        assert task.wait(60) != 0
-        assert onespace.spawn(["sh", "-c", f"echo kept >&{write}"], close_fds=True, pass_fds=[write]).wait(60) == 0
+        assert task.wait(180) != 0
+        assert onespace.spawn(["sh", "-c", f"echo kept >&{write}"], close_fds=True, pass_fds=[write]).wait(180) == 0
         os.close(write)
         assert os.read(read, 100) == b"kept\\n"
         """)
@@ -101,7 +101,7 @@ def test_broken_pipe_ends_a_task(play):
     play(root="""
         read, write = os.pipe()
         os.close(read)
-        assert onespace.spawn(["sh", "-c", "while echo word; do :; done"], stdout=write).wait(60) == -signal.SIGPIPE
+        assert onespace.spawn(["sh", "-c", "while echo word; do :; done"], stdout=write).wait(180) == -signal.SIGPIPE
         """)
 
 
@@ -110,26 +110,26 @@ def test_cpus_are_those_given(play):
         with raises(ValueError, "no CPU -1"):
             onespace.spawn(["true"], cpus=[-1])
         allowed = sorted(os.sched_getaffinity(0))[:1]
-        assert start("task", allowed, cpus=allowed).wait(60) == 0
+        assert start("task", allowed, cpus=allowed).wait(180) == 0
         """, task="assert str(sorted(os.sched_getaffinity(0))) == sys.argv[2]")
 
 
 def test_barrier_waits_for_all_numbered_tasks(play):
     play(root="""
         tasks = [start("task", number=i, ntasks=3) for i in range(3)]
-        assert [task.wait(30) for task in tasks] == [0, 0, 0]
+        assert [task.wait(180) for task in tasks] == [0, 0, 0]
         """, task="""
         values = np.zeros(1)
         export = onespace.export("values", values)
         assert onespace.ntasks() == 3
-        onespace.barrier(20)
+        onespace.barrier(180)
         peers = [onespace.task_of_number(i) for i in range(3) if i != onespace.number()]
         others = [onespace.import_array(peer, "values") for peer in peers]
-        onespace.barrier(20)
+        onespace.barrier(180)
         values[0] = onespace.number() + 1
-        onespace.barrier(20)
+        onespace.barrier(180)
         assert sum(other[0] for other in others) + values[0] == 6
-        onespace.barrier(20)
+        onespace.barrier(180)
         """)
 
 
@@ -137,10 +137,10 @@ def test_spawner_of_a_task(play):
     play(root="""
         with raises(LookupError, "root"):
             onespace.spawner()
-        assert start("task").wait(60) == 0
+        assert start("task").wait(180) == 0
         """, task="""
         assert onespace.spawner() == onespace.ROOT
-        assert start("child", onespace.init()).wait(60) == 0
+        assert start("child", onespace.init()).wait(180) == 0
         """, child="assert onespace.spawner() == int(sys.argv[2])")
 
 
@@ -156,18 +156,18 @@ def test_barrier_without_a_number_is_an_error(play):
 def test_barrier_ends_with_an_error_when_a_task_dies(play):
     play(root="""
         tasks = [start("task", number=i, ntasks=2) for i in range(2)]
-        assert [task.wait(30) for task in tasks] == [3, 0]
+        assert [task.wait(180) for task in tasks] == [3, 0]
         """, task="""
         if onespace.number() == 0:
             os._exit(3)
         with raises(onespace.OwnerEnded, "ended"):
-            onespace.barrier(20)
+            onespace.barrier(180)
         """)
 
 
 def test_scripts_of_onespace_run_are_one_group(job, play, interpreter):
     script = play.write({"root": """
-        onespace.barrier(20)
+        onespace.barrier(180)
         print(f"{onespace.number()} of {onespace.ntasks()}\\n", end="")  # whole, even without a buffer
         """})
     result = job.run([*RUN, "-n", "3", interpreter, script], env=play.env)
@@ -210,14 +210,14 @@ def test_text_with_a_null_byte_is_rejected(play):
                      lambda: onespace.Producer("n\\0"), lambda: onespace.Consumer("n\\0", timeout=1)):
             with raises(ValueError, "embedded null byte"):
                 call()
-        with onespace.Producer("channel", policy="copy") as out, onespace.Consumer("channel", timeout=50) as taken:
+        with onespace.Producer("channel", policy="copy") as out, onespace.Consumer("channel", timeout=180) as taken:
             with out.step(1) as step:
                 for call in (lambda: step.attribute("t", "ab\\0cd"), lambda: step.attribute("t\\0", 1),
                              lambda: step.put("x\\0y", np.ones(2)), lambda: step.put("x", np.ones(2), units="m\\0")):
                     with raises(ValueError, "embedded null byte"):
                         call()
                 step["x"] = np.ones(2)
-            with taken.take(timeout=50) as step:
+            with taken.take(timeout=180) as step:
                 assert step.names() == ["x"] and step.attributes() == {}
                 for call in (lambda: step["x\\0y"], lambda: step.info("x\\0"), lambda: step.read("x\\0", [0], [1])):
                     with raises(ValueError, "embedded null byte"):
@@ -251,8 +251,8 @@ def test_tasks_end_with_the_root(play, job):
     command = play.start(root="""
         task = start("task")
         print("started", flush=True)
-        time.sleep(60)
-        """, task="time.sleep(60)")
+        time.sleep(600)
+        """, task="time.sleep(600)")
     command.wait_for("started")
     command.process.kill()
     assert command.finish().code == 137  # the fixture verifies that no process is left
@@ -263,7 +263,7 @@ def test_numpy_with_threads_in_several_tasks(play, threads):
     play(root=f"""
         environment = {{**os.environ, "OPENBLAS_NUM_THREADS": "{threads}"}}
         tasks = [start("task", env=environment) for _ in range(2)]
-        assert [task.wait(50) for task in tasks] == [0, 0]
+        assert [task.wait(180) for task in tasks] == [0, 0]
         """, task="""
         a = np.random.default_rng(1).random((300, 300))
         assert np.allclose(np.linalg.solve(a, a @ a), a)
@@ -277,7 +277,7 @@ def test_matplotlib_draws_in_several_tasks(play, interpreter, tmp_path, needs_mo
         field = np.add.outer(np.arange(50.), np.arange(50.))
         with onespace.export("field", field):
             tasks = [start("task", name) for name in ("first.png", "second.png")]
-            assert [task.wait(50) for task in tasks] == [0, 0]
+            assert [task.wait(180) for task in tasks] == [0, 0]
         """, task="""
         import matplotlib
         matplotlib.use("agg")

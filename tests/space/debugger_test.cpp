@@ -80,8 +80,8 @@ size_t count(const Sight &sight, const std::string &name)
     std::string path = std::filesystem::canonical(name);
     return static_cast<size_t>(
         std::count_if(sight.names.begin(), sight.names.end(), [&](const std::string &seen) {
-            return seen == path || (!seen.empty() && std::filesystem::exists(seen) &&
-                                    std::filesystem::equivalent(seen, path));
+            std::error_code torn; // what a torn look has read may be no name at all
+            return seen == path || std::filesystem::equivalent(seen, path, torn);
         }));
 }
 

@@ -333,7 +333,7 @@ static int disturb(const char *name, const char *way)
     int id, self = onespace_number();
     while ((id = onespace_task(0)) < 0)
         usleep(10000);
-    int result = onespace_import(id, "target", &memory, NULL, 60000);
+    int result = onespace_import(id, "target", &memory, NULL, 180000);
     assert(result == 0);
     target = memory;
     printf("%d: reads %d\n", self, *target);

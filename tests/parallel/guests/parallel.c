@@ -114,7 +114,7 @@ REGION(shares)
     return failures != 0;
 }
 
-enum { DYNAMIC_CHUNKS = 40, HANG_MS = 20000 };
+enum { DYNAMIC_CHUNKS = 40, HANG_MS = 180000 };
 
 static int count_marked(const struct mark *mark)
 {

@@ -172,7 +172,7 @@ SCENE(export)
     if (error || argc < 3)
         return error;
     if (strcmp(argv[2], "exec") == 0)
-        execlp("sleep", "sleep", "30", (char *)NULL);
+        execlp("sleep", "sleep", "600", (char *)NULL);
     if (strcmp(argv[2], "wait") == 0)
         return pip_named_import(PIP_PIPID_ROOT, &go, "go");
     return 0;

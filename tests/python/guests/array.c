@@ -9,7 +9,7 @@ static double cells[3][4];
 static int double_matrix(int id)
 {
     struct onespace_array *array;
-    int result = onespace_array_view(id, "matrix", &array, 10000);
+    int result = onespace_array_view(id, "matrix", &array, 180000);
     if (result < 0)
         return result;
     printf("%u %llu %llu %c %c %s %lld\n", array->dimensions, (unsigned long long)array->shape[0],

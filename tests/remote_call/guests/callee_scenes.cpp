@@ -38,12 +38,13 @@ static void *number(intptr_t value)
     return reinterpret_cast<void *>(value);
 }
 
+// Another signal may interrupt it anywhere.
 static void on_signal(int)
 {
     int before = errno;
-    mine++;
+    __atomic_fetch_add(&mine, 1, __ATOMIC_RELAXED);
     errno = ENOTTY; // in the caller's
-    handled = handled + 1;
+    __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
     elsewhere = elsewhere + (&mine != address_of_mine);
     errno = before;
 }

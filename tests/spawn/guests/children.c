@@ -171,6 +171,8 @@ SCENE(exec_from_thread)
 }
 
 /* Forks while other threads change what the child will need. */
+enum { HANG_MS = 180000 };
+
 static volatile int stop;
 
 static void *set_handlers(void *argument)
@@ -199,9 +201,9 @@ SCENE(fork_beside_threads)
         }
         /* A lock that stayed with one of the parent's threads would hang the child. */
         int status, waited = 0;
-        while (waitpid(child, &status, WNOHANG) == 0 && waited++ < 20000)
+        while (waitpid(child, &status, WNOHANG) == 0 && waited++ < HANG_MS)
             usleep(1000);
-        if (waited > 20000) {
+        if (waited > HANG_MS) {
             kill(child, SIGKILL);
             waitpid(child, NULL, 0);
             return printf("round %d: hangs\n", i), 1;
@@ -299,7 +301,7 @@ static void use_records(void)
 SCENE(vfork_killed)
 {
     pthread_t killer;
-    alarm(120);
+    alarm(400);
     pthread_create(&killer, NULL, kill_children, NULL);
     for (volatile int i = 0; i < 100; i++) {
         pid_t child = vfork();
@@ -374,7 +376,7 @@ SCENE(real_time)
     pthread_t low, high;
     void *low_failed, *high_failed;
     cpu = sched_getcpu();
-    alarm(30);
+    alarm(180);
     pthread_create(&low, NULL, use_records_often, &cpu);
     pthread_create(&high, NULL, interrupt_the_other, &cpu);
     pthread_join(high, &high_failed);
