@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <signal.h>
 #include <sync/ghost_mesh.hpp>
+#include <sync/lost.hpp>
 
 #ifdef FROM_MPI
 #include <onespace/sync/ghost_mpi.hpp>
@@ -153,9 +154,7 @@ static int lose(int lost)
         for (;;)
             ghosts.update(vector);
     } catch (const os::peer_lost &loss) {
-        printf("rank %d lost %d\n", rank, loss.rank());
-        fflush(stdout);
-        _exit(0); // MPI_Finalize would wait for the lost rank
+        report_loss(rank, loss.rank(), size - 1);
     }
 }
 

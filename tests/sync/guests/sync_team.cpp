@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <signal.h>
+#include <sync/lost.hpp>
 
 #ifdef FROM_MPI
 #include <onespace/sync/cluster.hpp>
@@ -91,9 +92,7 @@ static int lose(int rank, const char *how)
     try {
         barrier.wait();
     } catch (const os::peer_lost &loss) {
-        printf("rank %d lost %d\n", team.rank(), loss.rank());
-        fflush(stdout);
-        _exit(0); // MPI_Finalize would wait for the lost rank
+        report_loss(team.rank(), loss.rank(), team.size() - 1);
     }
     return 1;
 }
