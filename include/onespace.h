@@ -277,6 +277,14 @@ ONESPACE_API ONESPACE_CHECK int onespace_hold(int id);
  * memory is unmapped with the last hold. 0. -EINVAL: the caller has none. */
 ONESPACE_API ONESPACE_CHECK int onespace_release(int id);
 
+/* Tells all other members that have registered memory of [address, address + size) with a network
+ * device that it is about to be unmapped or discarded, and waits until their libraries have heard.
+ * munmap, mmap, mremap, madvise, brk and shmdt of a task's libc do so by themselves; a program
+ * calls this before it unmaps memory by system calls of its own. May be called from signal
+ * handlers. 0; -ETIMEDOUT: a member, perhaps stopped, has not heard within ten seconds; -EINVAL:
+ * the size is 0, or the addresses are not a program's; -EPERM: the caller is in no space. */
+ONESPACE_API ONESPACE_CHECK int onespace_unmapping(const void *address, size_t size);
+
 /* Finds a symbol of a member's program or of its libraries, those opened later included, by reading
  * its ELF tables; symbols that only the file's .symtab has are found, too. size, in bytes, may be
  * NULL. If the task is still loading its libraries, waits for that for 20 seconds at most. The

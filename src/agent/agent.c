@@ -190,8 +190,10 @@ __attribute__((constructor)) static void attach(int argc, char **argv, char **en
         divert_exit();
     const struct r_debug *debug = &_r_debug ? &_r_debug : &_dl_debug_addr ? _dl_debug_addr : NULL;
     agent_space->operations.task_loaded(agent_self, debug ? (uintptr_t)debug->r_map : 0);
+    agent_self->registrations.start_notifier = (uintptr_t)start_notifier;
     tune_heap();
     find_libc_free();
+    find_next_ioctl();
     clear_errno();
 }
 

@@ -36,6 +36,12 @@ int sibling_path(const char *name, char *path, size_t size);
  */
 void find_libc_free(void);
 
+/* registrations.c: creates the thread that hears of unmapped memory: 0, or -1 if there can be none.
+ */
+int start_notifier(void);
+/* registrations.c: by the agent's constructor. */
+void find_next_ioctl(void);
+
 /* mpi.c: called before main, when the libraries that the program is linked with are loaded. */
 void disable_ucx_sysv(void);
 void place_symmetric_heap(void);

@@ -251,6 +251,10 @@ static void fill_registry(struct space *space)
     space->operations.child_clone = child_clone;
     agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;
+    space->operations.record_verbs_call = interpose_record_verbs_call;
+    space->operations.record_buffers = interpose_record_buffers;
+    space->operations.deliver = registrations_deliver;
+    space->operations.stop_deliveries = registrations_stop;
     for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->space_created)
             (*layer)->space_created(space);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/futex.h"
+#include "base/page.h"
 #include "space/member.h"
 
 static int check_name(const char *name)
@@ -118,4 +119,16 @@ int onespace_release(int id)
     if (id < 0 || atomic_load(&owner->id) != id)
         return -EINVAL;
     return (int)hold_release(space, owner, space_self());
+}
+
+int onespace_unmapping(const void *address, size_t size)
+{
+    struct space *space = space_mine();
+    uintptr_t start = (uintptr_t)address, end = start + size;
+    if (!space)
+        return -EPERM;
+    if (!size || end < start || end > INTERVAL_ADDRESSES - ARCH_PAGE)
+        return -EINVAL;
+    return (int)registrations_notify(space, space_self(), NOTIFY_OTHERS, page_floor(start),
+                                     page_ceiling(end));
 }

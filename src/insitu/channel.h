@@ -178,9 +178,9 @@ static inline uint32_t channel_slot(uint64_t state)
     return (uint32_t)state >> CHANNEL_SLOT_SHIFT;
 }
 
-#define INSITU_AREAS      (LAYOUT_INSITU + LAYOUT_GIB)
+#define INSITU_AREAS      (LAYOUT_REGION + 14 * LAYOUT_GIB)
 #define INSITU_AREA_BYTES ((uint64_t)INSITU_PARTS * INSITU_PART_BYTES)
-static_assert(sizeof(struct insitu_table) < LAYOUT_GIB, "below the parts");
+static_assert(LAYOUT_INSITU + sizeof(struct insitu_table) <= INSITU_AREAS, "below the parts");
 static_assert(INSITU_AREAS + ONESPACE_INSITU_CHANNELS * INSITU_AREA_BYTES <= LAYOUT_CALLS,
               "below the donors");
 

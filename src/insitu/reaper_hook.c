@@ -25,8 +25,12 @@ static int is_used(const struct insitu_channel *channel)
     return 0;
 }
 
-static void unmap_parts(const struct insitu_channel *channel)
+/* The caller is a thread of the member with that slot, or of the reaper (0). No libc hears of this
+ * munmap, the caller's neither. */
+static void unmap_parts(struct space *space, unsigned slot, const struct insitu_channel *channel)
 {
+    (void)registrations_notify(space, &space->slots[slot], NOTIFY_ALL, insitu_area(channel),
+                               insitu_area(channel) + INSITU_AREA_BYTES);
     raw(__NR_munmap, insitu_area(channel), INSITU_AREA_BYTES);
 }
 
@@ -55,7 +59,7 @@ void insitu_channel_try_free(struct insitu_channel *channel, unsigned slot)
 {
     if (!start_freeing(channel, slot))
         return;
-    unmap_parts(channel);
+    unmap_parts(space_registry(), slot, channel);
     set_free(channel);
 }
 
@@ -66,8 +70,7 @@ static struct insitu_channel *channel_of(struct unmapper_job job)
 
 static void unmap_channel(struct space *space, struct unmapper_job job)
 {
-    (void)space;
-    unmap_parts(channel_of(job));
+    unmap_parts(space, 0, channel_of(job));
 }
 
 static void free_channel(struct space *space, struct unmapper_job job)

@@ -68,6 +68,8 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
     CALL(io_setup, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_setup, NULL, NULL, \
          "recorded, because the context belongs to the address space; destroyed when the task has ended") \
     CALL(io_destroy, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_io_destroy, NULL, NULL, "the record is removed first") \
+    CALL(io_uring_register, IN_NONE, NO_EFFECT, interpose_io_uring_register, NULL, NULL, \
+         "fixed buffers in other tasks' memory are recorded, so that the task hears when that is unmapped") \
     CALL(rt_sigaction, IN_ALL, NO_EFFECT, interpose_sigaction, NULL, guard_sigaction, \
          "SIGSEGV and SIGBUS: recorded; the kernel keeps onespace's handler, which calls the program's, unless the signal is ignored") \
     CALL(rseq, IN_NONE, NO_EFFECT, NULL, NULL, guard_rseq, "in a guarded task: ENOSYS") \
@@ -100,11 +102,11 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
 #endif
 /* clang-format on */
 
-interposed_handler interpose_mmap, interpose_munmap, interpose_mremap, interpose_mprotect,
-    interpose_madvise, interpose_mseal, interpose_brk, interpose_shmat, interpose_shmdt,
-    interpose_shmctl, interpose_io_setup, interpose_io_destroy, interpose_sigaction,
-    interpose_readlink, interpose_open, interpose_execve, interpose_process_vm, interpose_prctl,
-    interpose_seccomp, interpose_exit_group;
+interposed_handler interpose_io_uring_register, interpose_mmap, interpose_munmap, interpose_mremap,
+    interpose_mprotect, interpose_madvise, interpose_mseal, interpose_brk, interpose_shmat,
+    interpose_shmdt, interpose_shmctl, interpose_io_setup, interpose_io_destroy,
+    interpose_sigaction, interpose_readlink, interpose_open, interpose_execve, interpose_process_vm,
+    interpose_prctl, interpose_seccomp, interpose_exit_group;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
 guarded_handler guard_mmap, guard_brk, guard_sigaction, guard_rseq, guard_process_vm_writev,
     guard_prctl, guard_seccomp;

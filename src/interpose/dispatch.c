@@ -77,8 +77,12 @@ static long run_handler(interposed_handler *handler, struct space_slot *self, lo
 static long run_on_memory(enum map_effect effect, interposed_handler *handler,
                           struct space_slot *self, long nr, const long a[6])
 {
+    if (nr == __NR_munmap && registrations_is_delivery(self, (uintptr_t)a[0], (uintptr_t)a[1]))
+        return 0;
     if (seal_forbids(self, nr, a))
         return -EPERM;
+    if (__builtin_expect(registrations_exist(space_registry()), 0) && process_in_space())
+        notify_registrants(self, nr, a);
     uint32_t begun = effect == CHANGES_MAP ? map_throttle_begin(space_registry()) : 0;
     long result = run_handler(handler, self, nr, a);
     map_throttle_end(space_registry(), begun);

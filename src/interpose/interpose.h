@@ -78,6 +78,12 @@ const char *interpose_proc_self_file(const char *path);
  * read. */
 size_t interpose_auxv(const struct space_slot *self, const void **vector);
 
+/* ---- registrations.c ---- */
+
+/* Record the memory that a call registers with a device: space_operations (space/registry.h). */
+void interpose_record_verbs_call(struct space_slot *self, const void *argument);
+void interpose_record_buffers(struct space_slot *self, const void *buffers, unsigned long count);
+
 /* ---- signals.c ---- */
 
 /* Installs our handlers for SIGSEGV and SIGBUS; by the child, before its program starts. */

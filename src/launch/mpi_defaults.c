@@ -36,6 +36,13 @@ static int has_no_gpu(unsigned ranks)
     return !has_gpu(ranks);
 }
 
+/* HPE's monitor for libfabric, which reports unmapping by any means, is preferred by libfabric. */
+static int has_no_kdreg2(unsigned ranks)
+{
+    (void)ranks;
+    return access("/dev/kdreg2", F_OK) != 0;
+}
+
 /* hwloc's built-in parser reads the XML that hwloc writes. */
 #define HWLOC_XML_PLUGIN "hwloc_xml_libxml.so"
 /* These search for GPUs and their displays. */
@@ -63,6 +70,10 @@ static const struct {
     {"OMPI_MCA_coll", "^adapt,sync", capacity_mappings_are_scarce},
     {"OMPI_MCA_schizo", "^jsm,flux", capacity_mappings_are_scarce},
     {"MALLOC_ARENA_MAX", "1", capacity_mappings_are_scarce},
+    /* libfabric watches registered memory by a userfaultfd if it can. The kernel allows one for
+     * each mapping, so only one rank of a space could watch a mapping; and each unmapping would
+     * wait for the watching rank. Its other monitor hooks functions of the rank's libc. */
+    {"FI_MR_CACHE_MONITOR", "memhooks", has_no_kdreg2},
     /* UCX opens the shared memory of other ranks in /proc/PID/fd, which an undumpable space
        forbids. */
     {"UCX_POSIX_USE_PROC_LINK", "n", is_undumpable},

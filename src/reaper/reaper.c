@@ -77,6 +77,8 @@ static void end_membership(struct space *space, struct space_slot *slot)
         if ((*layer)->ended)
             (*layer)->ended(space, slot);
     hold_release_all(space, slot);
+    if (registrations_end(space, slot))
+        atomic_store(&space->holds_changed, 1);
     group_leave(space, slot);
 }
 

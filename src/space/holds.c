@@ -18,7 +18,8 @@
  * failed. Releasing a living member's memory costs no system call, whatever other memory is still
  * held.
  *
- * A layer above can hold memory without a cell: its hook holds_memory says so.
+ * A layer above can hold memory without a cell: its hook holds_memory says so. A registration with
+ * a device holds it until the registrant has heard (space/registrations.h).
  *
  * Freestanding: part of it runs in the reaper. */
 #include "space/member.h"
@@ -264,7 +265,8 @@ static int has_cell_set(struct space *space, unsigned owner)
 static int announce_and_find_hold(struct space *space, struct space_slot *owner)
 {
     int was_held = atomic_load(&owner->was_held) != 0;
-    if (!was_held && !atomic_load(&owner->was_called))
+    int may_be_registered = registrations_exist(space);
+    if (!was_held && !atomic_load(&owner->was_called) && !may_be_registered)
         return 0;
     atomic_store(&space->holds_pending, 1);
     atomic_store(&owner->reclaim_pending, 1);
@@ -274,7 +276,8 @@ static int announce_and_find_hold(struct space *space, struct space_slot *owner)
     for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->holds_memory && (*layer)->holds_memory(space, owner))
             return 1;
-    return 0;
+    /* Last: nobody is told while the memory stays for another reason. */
+    return may_be_registered && registrations_hold(space, owner);
 }
 
 /* PRESENT -> CHECKING -> UNMAPPING, or back to PRESENT if the memory is held. */

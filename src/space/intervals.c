@@ -268,6 +268,15 @@ long intervals_unmark_dontfork(struct space *space, const struct space_slot *own
     return result;
 }
 
+uint32_t intervals_trim(struct space_slot *slot, enum space_interval_kind kind)
+{
+    uint32_t used = intervals_used(slot, kind);
+    while (used && load(slot, kind, used - 1) == 0)
+        used--;
+    atomic_store(&table_of(slot, kind)->used, used);
+    return used;
+}
+
 void intervals_clear(struct space_slot *slot)
 {
     for (enum space_interval_kind kind = 0; kind < INTERVALS_KINDS; kind++) {

@@ -23,6 +23,7 @@ enum space_interval_kind {
     INTERVALS_SEALED,       /* memory that the program has sealed by mseal */
     INTERVALS_DONTFORK,     /* memory that the program has marked MADV_DONTFORK */
     INTERVALS_AIO,          /* contexts of asynchronous I/O: the first page of each one's ring */
+    INTERVALS_REGISTERED,   /* other members' memory that it has registered with a device */
     INTERVALS_KINDS
 };
 
@@ -40,8 +41,8 @@ enum { INTERVAL_TENTATIVE = 1, INTERVAL_PAGES_BITS = 27, INTERVAL_START_SHIFT = 
 #define INTERVAL_ADDRESSES (UINT64_C(1) << 48)
 
 struct space_intervals {
-    /* No word at or above this index was ever used by this task. Raised by compare-and-swap before
-     * the word is written. */
+    /* No word at or above this index is used. Raised by compare-and-swap before the word is
+     * written. */
     _Atomic uint32_t used;
     _Atomic uint32_t has_overflow; /* sticky: the words of the overflow are mapped; release */
     /* By the member's threads, and by members that map over one of its intervals: always by
@@ -51,7 +52,9 @@ struct space_intervals {
 
 #define LAYOUT_INTERVALS (LAYOUT_REGION + 12 * LAYOUT_GIB)
 
-static_assert(LAYOUT_SLOTS * UINT64_C(1) * INTERVALS_KINDS * INTERVALS_OVERFLOW_BYTES <= LAYOUT_GIB,
+static_assert(LAYOUT_INTERVALS +
+                      LAYOUT_SLOTS * UINT64_C(1) * INTERVALS_KINDS * INTERVALS_OVERFLOW_BYTES <=
+                  LAYOUT_INSITU,
               "below the channels");
 
 static inline uintptr_t intervals_overflow(unsigned slot, enum space_interval_kind kind)
@@ -95,6 +98,9 @@ int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintpt
  */
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                        uintptr_t end, uint64_t tentative);
+/* Lowers the number of words that may be in use, if the last ones are unused; returns it. For
+ * tables that no other member changes. */
+uint32_t intervals_trim(struct space_slot *slot, enum space_interval_kind kind);
 /* Removes the tentative entries for which `is_gone` is true, and makes the others certain again. */
 void intervals_settle(struct space_slot *slot, enum space_interval_kind kind,
                       int (*is_gone)(uintptr_t start));

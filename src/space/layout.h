@@ -42,7 +42,7 @@
 #define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
 /* At 12 GiB the overflow of tables of intervals: space/intervals.h. */
 /* Channels, and above them their steps. */
-#define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB)
+#define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB + LAYOUT_GIB / 2)
 #define LAYOUT_CALLS  (LAYOUT_REGION + 24 * LAYOUT_GIB) /* donors of calls */
 
 static inline uintptr_t layout_range(unsigned index)

@@ -55,6 +55,7 @@ static void clear_slot(struct space_slot *slot)
     slot->guard_key = slot->guard_rights = 0;
     slot->user_us = slot->system_us = 0;
     intervals_clear(slot);
+    registrations_clear(slot);
     char *from = (char *)&slot->stats;
     for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->interpose); i++)
         from[i] = 0;

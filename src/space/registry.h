@@ -20,6 +20,7 @@
 #include "onespace.h"
 #include "space/interposition.h"
 #include "space/layout.h"
+#include "space/registrations.h"
 #include "space/shared_mappings.h"
 
 /* ---- Parts of a slot ---- */
@@ -154,6 +155,15 @@ struct space_operations {
     long (*child_clone)(struct child *child, int as_sibling);
     struct space_xpmem_operations xpmem;
     void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
+    /* By the agent (agent/registrations.c), before a call that may register memory with a device
+     * and when it has succeeded: the argument of RDMA_VERBS_IOCTL; or buffers, a struct iovec each.
+     */
+    void (*record_verbs_call)(struct space_slot *self, const void *argument);
+    void (*record_buffers)(struct space_slot *self, const void *buffers, unsigned long count);
+    /* registrations_deliver, by the notifier. */
+    void (*deliver)(struct space *space, struct space_slot *self,
+                    void (*unmap)(uintptr_t start, uintptr_t bytes));
+    void (*stop_deliveries)(struct space *space, struct space_slot *self); /* at exit */
 };
 
 /* Where the root's copy of the library has its code, for unwinders of tasks (agent/unwind.c). */
@@ -261,6 +271,7 @@ struct space_slot {
      * Written by the spawner, before there is a kernel task. */
     uint32_t guard_key, guard_rights;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
+    struct space_registrations registrations;
     struct space_stats stats;
     struct space_interpose interpose;
 };
@@ -357,6 +368,11 @@ struct space {
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
     _Atomic uint32_t calls; /* sticky: the table of donors is mapped; remote_call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* more tasks than CPUs: a hint, by the host */
+    /* Who has registered memory of others (space/registrations.h): a bit for each slot, all below
+     * `registrants_end`, which is 0 until the first. By members, when they start their notifier;
+     * bits are cleared by the reaper. */
+    _Atomic uint64_t registrants[LAYOUT_SLOTS / 64];
+    _Atomic uint32_t registrants_end;
     struct space_guard guard;
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];

@@ -111,7 +111,7 @@ def test_verbose_is_a_line_a_rank_and_one_of_the_job(job, guests, stock_mpi):
     assert sorted(re.findall(r"local rank (\d) of 4", "".join(ranks))) == list("0123"), str(result)
     rest, = [line for line in lines if line not in ranks]  # one for the job
     for text in ("onespace run: launcher ", "copies between tasks in user space", "MPI windows are one memory",
-                 "set PMIX_MCA_gds=^shmem,shmem2", "MPIR_CVAR_SHM_SYMHEAP_RETRY=0"):
+                 "set PMIX_MCA_gds=^shmem,shmem2", "MPIR_CVAR_SHM_SYMHEAP_RETRY=0", "FI_MR_CACHE_MONITOR=memhooks"):
         assert text in rest, rest
 
 

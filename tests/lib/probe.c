@@ -110,6 +110,15 @@ unsigned probe_events(void)
     return atomic_load(&space_registry()->events);
 }
 
+int probe_registrants(void)
+{
+    int count = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
+        count +=
+            atomic_load(&space_registry()->slots[i].registrations.notifier) == NOTIFIER_RUNNING;
+    return count;
+}
+
 int probe_is_shared(unsigned long address)
 {
     return shared_windows_contain(address);

@@ -21,6 +21,7 @@ int probe_turn(void);                             /* 0, or a TID, perhaps with F
 int probe_arrived(void);                          /* tasks that wait in the barrier */
 unsigned probe_events(void);                      /* how often the reaper was woken */
 int probe_is_shared(unsigned long address);       /* where shared mappings lie */
+int probe_registrants(void);                      /* members that hear of unmapped memory */
 int probe_shared(void);                           /* of those, entries and users' words in use */
 
 #ifdef __cplusplus

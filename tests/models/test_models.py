@@ -29,6 +29,7 @@ SOUND = ["dissemination -DN=3", "slots -DN=2 -DBARRIER=1",
          # Two consumers: of every step and of the latest, and both of every step.
          *long("insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2"), "updates -DN=2", *long("updates -DN=3"),
          "group", "group -DJOIN=1", "exports", "lock",
+         "registrations", "registrations -DEND=1", "registrations -DROUNDS=1 -DKILL=1",
          "shared -DN=2", "holds -DN=3", *long("holds -DN=4"), "calls -DN=2", "loan -DN=3",
          *long("calls -DN=3", "loan -DN=3 -DPLACES=2", "loan -DN=4")]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2",
@@ -45,6 +46,8 @@ FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=1", "slots -
           *[f"exports -DWITHOUT={step}" for step in (1, 2, 3, 4)],
           *[f"lock -DWITHOUT={step}" for step in (1, 2, 3, 4, 5)],
           *[f"shared -DN=2 -DWITHOUT={step}" for step in (1, 2, 3)],
+          *[f"registrations -DWITHOUT={step}" for step in (1, 2, 3, 4, 6)],
+          "registrations -DROUNDS=1 -DKILL=1 -DWITHOUT=5", "registrations -DEND=1 -DWITHOUT=7",
           *[f"holds -DN=3 -DWITHOUT={step}" for step in (1, 2, 3)],
           *[f"calls -DN=2 -DWITHOUT={step}" for step in (1, 2, 3, 4, 5, 6, 7)],
           *[f"loan -DN=3 -DWITHOUT={step}" for step in (1, 2, 3, 4, 5, 6, 7)]]

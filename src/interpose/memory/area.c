@@ -226,6 +226,15 @@ void area_record_segment(struct space_slot *self, uintptr_t start, size_t size)
     area_release(self, start, size);
 }
 
+size_t area_segment_size(const struct space_slot *self, uintptr_t start)
+{
+    const struct area_segment *segments = map_of(self)->segments;
+    for (unsigned i = 0; i < AREA_SEGMENTS; i++)
+        if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) == start)
+            return atomic_load_explicit(&segments[i].size, memory_order_relaxed);
+    return 0;
+}
+
 void area_forget_segment(struct space_slot *self, uintptr_t start)
 {
     struct area_segment *segments = map_of(self)->segments;

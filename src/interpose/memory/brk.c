@@ -160,6 +160,15 @@ long interpose_brk(struct space_slot *self, long nr, const long a[6])
     return (long)wanted;
 }
 
+void brk_discarded(const struct space_slot *self, uintptr_t wanted, uintptr_t *start,
+                   uintptr_t *end)
+{
+    uint64_t now = atomic_load_explicit(&self->interpose.break_now, memory_order_relaxed);
+    int shrinks = wanted >= low_of(self) && wanted < now;
+    *start = shrinks ? page_ceiling(wanted) : 0;
+    *end = shrinks ? page_ceiling(now) : 0;
+}
+
 /* Maps `size` bytes after the mapped ones without populating them, even under mlockall: 0 or
  * -errno. */
 static long reserve(struct space_interpose *interpose, size_t size)

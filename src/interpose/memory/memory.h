@@ -107,6 +107,19 @@ void brk_record_change(struct space_slot *self, uintptr_t start, size_t size);
 /* records.c: whether the task has sealed what the call would change. */
 int seal_forbids(const struct space_slot *self, long nr, const long arguments[6]);
 
+/* interpose/registrations.c: the call may unmap or discard memory: tells the members that have
+ * registered it with a device. */
+void notify_registrants(const struct space_slot *self, long nr, const long arguments[6]);
+
+/* brk.c: the memory that a break lowered to `wanted` gives up: [start, end), maybe empty. */
+void brk_discarded(const struct space_slot *self, uintptr_t wanted, uintptr_t *start,
+                   uintptr_t *end);
+/* area.c: the size of the System V segment attached at `start`, 0: unknown. */
+size_t area_segment_size(const struct space_slot *self, uintptr_t start);
+
+/* records.c: whether the advice discards the contents of pages. */
+int advice_discards(long advice);
+
 /* records.c: updates the DONTFORK marks after a call that changed the map. */
 void dontfork_update(struct space_slot *self, long nr, const long arguments[6], long result);
 

@@ -101,20 +101,16 @@ static int is_sealed(const struct space_slot *self, long address, long bytes)
            intervals_overlap(self, INTERVALS_SEALED, start, end);
 }
 
-/* Advice that discards the contents of pages. */
+int advice_discards(long advice)
+{
+    return advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
+           advice == MADV_REMOVE;
+}
+
+/* The advice that the kernel refuses for sealed memory. */
 static int discards(long advice)
 {
-    switch (advice) {
-    case MADV_DONTNEED:
-    case MADV_DONTNEED_LOCKED:
-    case MADV_FREE:
-    case MADV_REMOVE:
-    case MADV_DONTFORK:
-    case MADV_WIPEONFORK:
-        return 1;
-    default:
-        return 0;
-    }
+    return advice_discards(advice) || advice == MADV_DONTFORK || advice == MADV_WIPEONFORK;
 }
 
 /* Writable memory may be discarded even if it is sealed. Populating its pages for writing tells

@@ -43,7 +43,8 @@ static ssize_t read_file(const char *name)
 /* By its beginning: a variable that onespace run sets. */
 static int is_set_for_tasks(const char *entry)
 {
-    static const char *const names[] = {"ONESPACE_", "PMIX_", "MPIR_", "OMPI_", "UCX_", "HWLOC_"};
+    static const char *const names[] = {"ONESPACE_", "PMIX_",  "MPIR_", "OMPI_",
+                                        "UCX_",      "HWLOC_", "FI_"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
             return 1;
