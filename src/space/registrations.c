@@ -530,8 +530,8 @@ int registrations_is_delivery(const struct space_slot *self, uintptr_t start, ui
 
 /* ---- The reaper ---- */
 
-/* Posts without waiting. Whatever holds the memory ends with a delivery, after which the reaper
- * looks again. */
+/* Posts without waiting. Records and notices that hold the memory end with a delivery, after which
+ * the reaper looks again. */
 static int holds_and_hears(struct space_slot *slot, uintptr_t start, uintptr_t end)
 {
     const struct space_registrations *registrant = &slot->registrations;

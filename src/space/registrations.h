@@ -59,7 +59,7 @@ struct space_registrations {
     /* Bounds of the records, extended before one is added. With the member's lock held. Owners
      * outside of the bounds need not search the records. */
     _Atomic uintptr_t low, high;
-    /* What the notifier delivers now, 0: nothing. By the notifier. */
+    /* The memory that the notifier delivers now, 0: none. By the notifier. */
     _Atomic uintptr_t delivering, delivering_end;
     /* Starts the notifier: a function of the agent, which runs on a thread of the task. 0 where
      * there is no agent. */

@@ -67,7 +67,8 @@ def test_neighbour_notices_nothing(job, guests):
     bystander.wait_for("ready")
     some = [(file.stem, generator.read(file.read_text())) for file in CORPUS]
     some += [(seed, generator.generate(seed, STEPS)) for seed in range(SEEDS[0] + 2000, SEEDS[-1] + 2000)]
-    with Runner(options=space) as runner:
+    # Both must find the same socket, which lies in that directory.
+    with Runner(options=space, env={"XDG_RUNTIME_DIR": job.env["XDG_RUNTIME_DIR"]}) as runner:
         for name, steps in some:
             task = runner.task(steps, generator.write)
             assert task.lines[0].startswith("0 "), (name, task)

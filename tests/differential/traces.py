@@ -36,9 +36,10 @@ def environment():
 class Runner:
     """Runs programs in directories of its own; the same paths both ways, since a program may see them."""
 
-    def __init__(self, interpreter="steps", options=()):
+    def __init__(self, interpreter="steps", options=(), env=None):
         self.interpreter = str(INTERPRETERS / interpreter)
         self.options = list(options)  # of onespace run
+        self.env = {**environment(), **(env or {})}
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="differential-"))
 
     def close(self):
@@ -54,7 +55,7 @@ class Runner:
         work = self.directory / "work"
         work.mkdir()
         try:
-            process = subprocess.Popen([*prefix, self.interpreter, str(program)], cwd=work, env=environment(),
+            process = subprocess.Popen([*prefix, self.interpreter, str(program)], cwd=work, env=self.env,
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        preexec_fn=prepare)
             try:
