@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/proc.h"
+#include "base/raw.h"
 #include "cmd/lib/array.h"
 #include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
@@ -88,10 +90,39 @@ int access_check(const char *command, int pid)
 /* ---- Making undumpable spaces readable ----
  *
  * Before Linux 5.16 a space is undumpable (reaper/reaper.h): only privileged processes may read its
- * members, although this user owns them. On a signal the reaper, known by its name, makes the space
- * dumpable. It makes it undumpable again when this process has ended, for any reason. */
+ * members, although this user owns them. On a signal the reaper makes the space dumpable. It makes
+ * it undumpable again when this process has ended, for any reason.
+ *
+ * The signal would end any other process. A reaper has its name, and handles the signal if its
+ * space is undumpable. A task has both from the reaper for a moment when it starts, but its parent
+ * is the reaper, while the reaper's is the root. */
 
 enum { WAIT_MS = 5000 };
+
+static int has_reapers_name(int pid)
+{
+    char name[32];
+    return file_read_process(pid, "comm", name, sizeof(name)) >= 0 && strcmp(name, PS_REAPER) == 0;
+}
+
+/* Also of an undumpable process everybody may read this file. */
+static int awaits_signal(int pid)
+{
+    char path[64], *line = NULL;
+    size_t room = 0;
+    int parent = 0;
+    uint64_t handled = 0;
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file && getline(&line, &room, file) > 0) {
+        (void)sscanf(line, "PPid: %d", &parent);
+        (void)sscanf(line, "SigCgt: %" SCNx64, &handled);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return (handled & signal_bit(DUMPABLE_SIGNAL)) && !has_reapers_name(parent);
+}
 
 static int is_readable(int pid)
 {
@@ -107,10 +138,8 @@ static int is_readable(int pid)
  * before this one. */
 static void make_readable(void *unused, int pid, int directory)
 {
-    char name[32];
     (void)unused, (void)directory;
-    if (file_read_process(pid, "comm", name, sizeof(name)) < 0 || strcmp(name, PS_REAPER) != 0 ||
-        (geteuid() == 0 && is_readable(pid)))
+    if (!has_reapers_name(pid) || !awaits_signal(pid) || (geteuid() == 0 && is_readable(pid)))
         return;
     for (int i = 0; i < WAIT_MS; i++) {
         if (kill(pid, DUMPABLE_SIGNAL) != 0 || is_readable(pid)) /* another user's, or gone; done */

@@ -293,9 +293,9 @@ static long create_space(void)
 #if ARCH_DETECTS
     arch_detect();
 #endif
-    fill_registry(space);
     if (must_clear_dumpable(getenv("ONESPACE_DUMPABLE")))
-        dumpable_clear();
+        dumpable_clear(); /* decides which signals the reaper will handle */
+    fill_registry(space);
     result = reaper_start(space);
     if (result < 0) {
         dumpable_restore();

@@ -14,6 +14,9 @@
 #include "arch/syscall.h"
 
 /* Newer than the headers of some systems; the same number on all CPUs. */
+#ifndef __NR_io_uring_register
+#define __NR_io_uring_register 427
+#endif
 #ifndef __NR_mseal
 #define __NR_mseal 462
 #endif

@@ -5,7 +5,6 @@
  * notice in between removes the record, when the library does not have the registration yet. Old
  * versions of libibverbs register by write(), which is not seen. Memory that a driver registers for
  * its own queues is the task's. */
-#include <linux/io_uring.h>
 #include <linux/mman.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -28,9 +27,9 @@ struct range {
 
 /* ---- libibverbs ---- */
 
-/* Linux 6.16; newer than some headers. */
+/* UVERBS_METHOD_REG_MR and two of its attributes: newer than most headers. */
 enum {
-    METHOD_REG_MR = UVERBS_METHOD_REG_DMABUF_MR + 1,
+    METHOD_REG_MR = 5,
     REG_MR_ADDRESS = 4,
     REG_MR_LENGTH = 5,
     ATTRIBUTES_MAX = 32, /* the kernel's methods have fewer */
@@ -116,26 +115,42 @@ void interpose_record_buffers(struct space_slot *self, const void *buffers, unsi
     }
 }
 
+/* From linux/io_uring.h, which some systems lack: IORING_REGISTER_BUFFERS, …_BUFFERS2 and
+ * …_BUFFERS_UPDATE with struct io_uring_rsrc_register and struct io_uring_rsrc_update2, and
+ * IORING_REGISTER_USE_REGISTERED_RING. */
+enum { REGISTER_BUFFERS = 0, REGISTER_BUFFERS2 = 15, REGISTER_BUFFERS_UPDATE = 16 };
+#define REGISTERED_RING (1u << 31)
+
+struct buffers2 {
+    uint32_t count, flags;
+    uint64_t reserved, vectors, tags;
+};
+
+struct buffers_update {
+    uint32_t offset, reserved;
+    uint64_t vectors, tags;
+    uint32_t count, reserved2;
+};
+
 /* The vectors of the buffers: their number, or 0 if the call registers none. */
 static unsigned long read_io_uring_call(const long a[6], uintptr_t *vectors)
 {
-    const unsigned registered_ring = 1u << 31; /* IORING_REGISTER_USE_REGISTERED_RING: Linux 6.3 */
-    struct io_uring_rsrc_register many;
-    struct io_uring_rsrc_update2 update;
-    switch ((unsigned)a[1] & ~registered_ring) {
-    case IORING_REGISTER_BUFFERS:
+    struct buffers2 buffers;
+    struct buffers_update update;
+    switch ((unsigned)a[1] & ~REGISTERED_RING) {
+    case REGISTER_BUFFERS:
         *vectors = (uintptr_t)a[2];
         return (unsigned)a[3];
-    case IORING_REGISTER_BUFFERS2:
-        if (interpose_copy_from_user(&many, (const void *)a[2], sizeof(many)) != 0)
+    case REGISTER_BUFFERS2:
+        if (interpose_copy_from_user(&buffers, (const void *)a[2], sizeof(buffers)) != 0)
             return 0;
-        *vectors = many.data;
-        return many.nr;
-    case IORING_REGISTER_BUFFERS_UPDATE:
+        *vectors = buffers.vectors;
+        return buffers.count;
+    case REGISTER_BUFFERS_UPDATE:
         if (interpose_copy_from_user(&update, (const void *)a[2], sizeof(update)) != 0)
             return 0;
-        *vectors = update.data;
-        return update.nr;
+        *vectors = update.vectors;
+        return update.count;
     default:
         return 0;
     }

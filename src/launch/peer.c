@@ -59,7 +59,8 @@ int peer_confirm(int socket, const struct peer *peer)
 int peer_signal_group(int leader, uint64_t start_ticks, int signal)
 {
     struct proc_stat stat;
-    if (leader <= 0)
+    /* In a container the leader may be process 1, and kill(-1) would reach every process. */
+    if (leader <= 1)
         return -ESRCH;
     /* The kernel gives the number of a group with members to no new process. So if no process has
      * it, the group is the leader's, or it is empty. */

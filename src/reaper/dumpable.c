@@ -51,6 +51,11 @@ void dumpable_clear(void)
     was_cleared = raw(__NR_prctl, PR_GET_DUMPABLE) == 1 && raw(__NR_prctl, PR_SET_DUMPABLE, 0) == 0;
 }
 
+int dumpable_was_cleared(void)
+{
+    return was_cleared;
+}
+
 void dumpable_restore(void)
 {
     if (was_cleared)

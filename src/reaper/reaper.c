@@ -245,7 +245,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 
 uint64_t reaper_handled_signals(void)
 {
-    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) | signal_bit(DUMPABLE_SIGNAL);
+    return signal_bit(SIGCHLD) | signal_bit(SIGTERM) |
+           (dumpable_was_cleared() ? signal_bit(DUMPABLE_SIGNAL) : 0);
 }
 
 static void set_signals(void)

@@ -53,6 +53,8 @@ uint64_t vfork_children_poll(struct space *space);
 int must_clear_dumpable(const char *choice);
 /* By the root, before it has a reaper: makes the memory undumpable, unless it is already. */
 void dumpable_clear(void);
+/* Whether it has. Where it has not, the reaper does not handle DUMPABLE_SIGNAL. */
+int dumpable_was_cleared(void);
 /* By the root, when there are no other members: undoes that. */
 void dumpable_restore(void);
 

@@ -170,6 +170,7 @@ TEST_F(elf_resolve_real, finds_nothing_where_it_may_not_search)
     Resolved resolved = resolve_as_user({"no-such-program"}, at("closed").c_str());
     EXPECT_EQ(resolved.status, -ENOENT);
     EXPECT_EQ(resolved.reason(), "was not found in PATH");
+    chmod(at("closed").c_str(), 0700); // so that a user can remove it
 }
 
 struct Case {

@@ -118,6 +118,36 @@ def test_an_undumpable_space_is_opened_to_several_at_once(nobody, started):
     assert closes(nobody, reaper), "it stays open"
 
 
+# The signal that opens a space would end any other process: a task that starts has the reaper's name for a moment, and
+# its handlers where the space is undumpable.
+SLEEPER = """
+import os, signal, sys, time
+def rename():
+    open("/proc/self/comm", "w").write("onespace-reaper")
+if sys.argv[1] == "task":
+    reaper = os.getpid()
+    signal.signal({open}, lambda *_: os.getpid() == reaper or os._exit(1))
+    if os.fork():
+        rename()
+        time.sleep(600)
+rename()
+print("ready", flush=True)
+sys.stdin.read()
+print("lives", flush=True)
+"""
+
+
+@pytest.mark.parametrize("like", ["process", "task"])
+def test_ps_sends_its_signal_to_reapers_alone(nobody, like):
+    sleeper = nobody.start(as_nobody(["/usr/bin/python3", "-c", SLEEPER.replace("{open}", str(OPEN)), like]),
+                           stdin=subprocess.PIPE, cwd="/")
+    sleeper.wait_for("ready")
+    nobody.run(as_nobody([ONESPACE, "ps"]), cwd="/")
+    sleeper.process.stdin.close()
+    sleeper.wait_for("lives")
+    nobody.kill_all()
+
+
 @pytest.mark.parametrize("choice, readable", [("0", False), ("1", True)])
 def test_the_user_may_choose(nobody, started, choice, readable):
     started(*WAITS, command=as_nobody(RUN), cwd="/", env={"ONESPACE_DUMPABLE": choice})
