@@ -37,6 +37,21 @@ struct pinned {
     struct io_uring_sqe *entries;
 };
 
+static size_t submission_bytes(const struct io_uring_params *p)
+{
+    return p->sq_off.array + p->sq_entries * sizeof(unsigned);
+}
+
+static size_t completion_bytes(const struct io_uring_params *p)
+{
+    return p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe);
+}
+
+static size_t entry_bytes(const struct io_uring_params *p)
+{
+    return p->sq_entries * sizeof(struct io_uring_sqe);
+}
+
 static char *map_ring(int ring, size_t size, off_t offset)
 {
     return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, offset);
@@ -66,16 +81,23 @@ static int pin(struct pinned *entry, char *start, size_t size)
         close(entry->ring);
         return error;
     }
-    entry->submissions =
-        map_ring(entry->ring, p->sq_off.array + p->sq_entries * 4, IORING_OFF_SQ_RING);
-    entry->completions =
-        map_ring(entry->ring, p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe),
-                 IORING_OFF_CQ_RING);
-    entry->entries = (struct io_uring_sqe *)map_ring(
-        entry->ring, p->sq_entries * sizeof(struct io_uring_sqe), IORING_OFF_SQES);
+    entry->submissions = map_ring(entry->ring, submission_bytes(p), IORING_OFF_SQ_RING);
+    entry->completions = map_ring(entry->ring, completion_bytes(p), IORING_OFF_CQ_RING);
+    entry->entries = (struct io_uring_sqe *)map_ring(entry->ring, entry_bytes(p), IORING_OFF_SQES);
     entry->start = start;
     entry->size = size;
     return 0;
+}
+
+/* A ring that is mapped stays, and what it has pinned. Not by munmap, which calls this. */
+static void unpin(struct pinned *entry)
+{
+    const struct io_uring_params *p = &entry->parameters;
+    syscall(SYS_munmap, entry->submissions, submission_bytes(p));
+    syscall(SYS_munmap, entry->completions, completion_bytes(p));
+    syscall(SYS_munmap, entry->entries, entry_bytes(p));
+    close(entry->ring);
+    entry->start = NULL;
 }
 
 /* The card writes `size` bytes of the value into the registered memory: how many, or -errno. */
@@ -137,7 +159,7 @@ static ucs_status_t pin_region(void *context, ucs_rcache_t *of, void *argument,
 static void unpin_region(void *context, ucs_rcache_t *of, ucs_rcache_region_t *region)
 {
     (void)context, (void)of;
-    close(((struct region *)region)->pinned.ring);
+    unpin(&((struct region *)region)->pinned);
     atomic_fetch_add(&heard, 1);
 }
 
@@ -198,8 +220,7 @@ int munmap(void *start, size_t size)
         struct pinned *entry = &registrations[i];
         if (!entry->start || entry->start >= high || entry->start + entry->size <= low)
             continue;
-        close(entry->ring);
-        entry->start = NULL;
+        unpin(entry);
     }
     pthread_mutex_unlock(&lock);
     atomic_fetch_add(&heard, is_notice);
