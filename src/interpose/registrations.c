@@ -35,21 +35,22 @@ enum {
     ATTRIBUTES_MAX = 32, /* the kernel's methods have fewer */
 };
 
-struct verbs_call {
-    struct ib_uverbs_ioctl_hdr header;
-    struct ib_uverbs_attr attributes[ATTRIBUTES_MAX];
+union verbs_call {
+    struct ib_uverbs_ioctl_hdr header; /* its attributes follow it */
+    unsigned char
+        bytes[sizeof(struct ib_uverbs_ioctl_hdr) + ATTRIBUTES_MAX * sizeof(struct ib_uverbs_attr)];
 };
 
-static const struct ib_uverbs_attr *find_attribute(const struct verbs_call *call, unsigned id)
+static const struct ib_uverbs_attr *find_attribute(const union verbs_call *call, unsigned id)
 {
     for (unsigned i = 0; i < call->header.num_attrs; i++)
-        if (call->attributes[i].attr_id == id)
-            return &call->attributes[i];
+        if (call->header.attrs[i].attr_id == id)
+            return &call->header.attrs[i];
     return NULL;
 }
 
 /* A command of the older interface, wrapped: the attributes are its number and its structure. */
-static int read_wrapped_command(const struct verbs_call *call, struct range *range)
+static int read_wrapped_command(const union verbs_call *call, struct range *range)
 {
     const struct ib_uverbs_attr *number = find_attribute(call, UVERBS_ATTR_WRITE_CMD);
     const struct ib_uverbs_attr *in = find_attribute(call, UVERBS_ATTR_CORE_IN);
@@ -71,11 +72,12 @@ static int read_wrapped_command(const struct verbs_call *call, struct range *ran
 /* Whether the call registers memory: then *range is set. */
 static int read_verbs_call(const void *argument, struct range *range)
 {
-    struct verbs_call call;
-    if (interpose_copy_from_user(&call.header, argument, sizeof(call.header)) != 0 ||
+    union verbs_call call;
+    const size_t header = sizeof(call.header);
+    if (interpose_copy_from_user(&call.header, argument, header) != 0 ||
         call.header.num_attrs > ATTRIBUTES_MAX ||
-        interpose_copy_from_user(call.attributes, (const char *)argument + sizeof(call.header),
-                                 call.header.num_attrs * sizeof(call.attributes[0])) != 0)
+        interpose_copy_from_user(call.bytes + header, (const char *)argument + header,
+                                 call.header.num_attrs * sizeof(call.header.attrs[0])) != 0)
         return 0;
     if (call.header.object_id == UVERBS_OBJECT_DEVICE &&
         call.header.method_id == UVERBS_METHOD_INVOKE_WRITE)
@@ -115,9 +117,9 @@ void interpose_record_buffers(struct space_slot *self, const void *buffers, unsi
     }
 }
 
-/* From linux/io_uring.h, which some systems lack: IORING_REGISTER_BUFFERS, …_BUFFERS2 and
- * …_BUFFERS_UPDATE with struct io_uring_rsrc_register and struct io_uring_rsrc_update2, and
- * IORING_REGISTER_USE_REGISTERED_RING. */
+/* The kernel's header for io_uring, which some systems lack, calls these IORING_REGISTER_BUFFERS,
+ * …_BUFFERS2 and …_BUFFERS_UPDATE, with struct io_uring_rsrc_register and struct
+ * io_uring_rsrc_update2, and IORING_REGISTER_USE_REGISTERED_RING. */
 enum { REGISTER_BUFFERS = 0, REGISTER_BUFFERS2 = 15, REGISTER_BUFFERS_UPDATE = 16 };
 #define REGISTERED_RING (1u << 31)
 

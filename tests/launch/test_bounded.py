@@ -112,10 +112,12 @@ def ranks_come_late(job, guests):
 
     results, reported, is_in_time, last = [], [], True, time.monotonic()
     for first in range(0, RANKS, 8):  # so few at a time that this test is seldom late
+        began = time.monotonic()
         some = launch(job, range(first, first + 8), [guests("awaits")], of=RANKS, preexec_fn=limit)
-        is_in_time &= time.monotonic() - last < 4
-        last = time.monotonic()
         some_results, some_reported = finish(some)
+        # The host may have heard of the ones before when they began, and of these only when they ended.
+        is_in_time &= time.monotonic() - last < 4.5
+        last = began
         results += some_results
         reported += some_reported
         time.sleep(0.5 if first + 8 < RANKS else 0)  # the host ends between them

@@ -141,17 +141,72 @@ int progress_step(void)
 }
 
 /* A step receives at most two messages in MPICH, and no function says whether it has received any,
- * but its duration does: a step that finds nothing takes 10 to 40 ns, one that receives a message
- * at least two and a half times as long (measured with MPICH 4.0, Open MPI 4.1). Every eighth step
- * of Open MPI takes longer, and the clock's resolution may be as coarse as a step, so steps are
- * timed in groups. A group that takes long for another reason, such as cold caches, costs one more
- * group. If many groups all take longer, the library now polls more, or the CPU is slower. That the
- * CPU is faster again is seen by the groups in each RECALIBRATION_POLLS-th poll. */
+ * but its duration does. A step that finds nothing takes 10 to 40 ns. One that receives a message
+ * takes at least two and a half times as long between two cores, and one and a half times as long
+ * between two CPUs of one core (measured with MPICH 4.0, Open MPI 4.1). Each poll makes one step,
+ * and more of them if it took longer than steps that found nothing.
+ *
+ * Every eighth step of Open MPI takes longer, so the further steps are timed in groups. A group
+ * that takes long for another reason, such as cold caches, costs one more group. If many groups all
+ * take longer, the library now polls more, or the CPU is slower. That the CPU is faster again is
+ * seen by the groups in each RECALIBRATION_POLLS-th poll. */
 enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8, RECALIBRATION_POLLS = 512 };
 
-/* The fewest ticks that a group has taken, and polls so far. Guarded by `busy`. */
-static uint64_t idle_ticks = UINT64_MAX / 4;
+/* The fewest ticks that a group has taken, and a step by itself; polls so far. Guarded by `busy`.
+ */
+static uint64_t idle_ticks = UINT64_MAX / 4, idle_step_ticks = UINT64_MAX / 4;
 static unsigned polls;
+
+static uint64_t timed_step(int *result)
+{
+    uint64_t before = arch_ticks();
+    *result = step();
+    return arch_ticks() - before;
+}
+
+/* By how much the durations of equal work differ, because a hypervisor may let the clock advance in
+ * larger steps. Guarded by `busy`. */
+static uint64_t clock_noise(void)
+{
+    enum { READINGS = 32 };
+    static uint64_t noise;
+    uint64_t least = ARCH_TICKS_NOISE + 1, last = 0;
+    for (int i = 0; i < READINGS && !noise; i++) {
+        uint64_t before = arch_ticks(), ticks = arch_ticks() - before;
+        uint64_t difference = ticks > last ? ticks - last : last - ticks;
+        if (i && difference && difference < least)
+            least = difference;
+        last = ticks;
+    }
+    if (!noise)
+        noise = least <= ARCH_TICKS_NOISE ? least : 1;
+    return noise;
+}
+
+/* Nothing has come for a while: the longest step of a group, of the group where that is shortest.
+ */
+static int measure_step(void)
+{
+    enum { GROUPS = 4 };
+    int result = MPI_SUCCESS;
+    uint64_t shortest = UINT64_MAX / 4;
+    for (int group = 0; group < GROUPS; group++) {
+        uint64_t longest = 0;
+        for (int i = 0; i < GROUP_STEPS && result == MPI_SUCCESS; i++) {
+            uint64_t ticks = timed_step(&result);
+            longest = ticks > longest ? ticks : longest;
+        }
+        shortest = longest < shortest ? longest : shortest;
+    }
+    idle_step_ticks = shortest;
+    return result;
+}
+
+static int is_longer_than_idle(uint64_t ticks)
+{
+    uint64_t more = idle_step_ticks / 8, noise = clock_noise();
+    return ticks > idle_step_ticks + (more > noise ? more : noise);
+}
 
 /* Makes groups of steps until one finds nothing; if this is to measure what such a group takes,
  * until one takes no less than the group before it, which may have received messages. */
@@ -181,13 +236,13 @@ int progress_until_idle(void)
     int result = MPI_SUCCESS;
     lock();
     if (exists) {
-        uint64_t before = arch_ticks();
-        result = step();
-        int is_long = arch_ticks() - before > 2 * idle_ticks / GROUP_STEPS + ARCH_TICKS_NOISE;
         int is_measured = polls < CALIBRATION_POLLS || polls % RECALIBRATION_POLLS == 0;
+        int is_long = is_longer_than_idle(timed_step(&result));
         polls++;
         if ((is_long || is_measured) && result == MPI_SUCCESS)
             result = step_until_idle(is_measured);
+        if (is_measured && result == MPI_SUCCESS)
+            result = measure_step();
     }
     unlock();
     return result;

@@ -256,38 +256,40 @@ static int send_to(char *start, size_t size, int value)
 /* The three ways of a registration, on a file that is no device: the kernel answers ENOTTY. */
 static int register_by_verbs(const char *way, uintptr_t start, size_t size)
 {
-    struct {
+    enum { ATTRIBUTES = 2 };
+    union {
         struct ib_uverbs_ioctl_hdr header;
-        struct ib_uverbs_attr attributes[3];
-    } call = {.header = {.num_attrs = 2, .length = sizeof(call)}};
+        char bytes[sizeof(struct ib_uverbs_ioctl_hdr) + ATTRIBUTES * sizeof(struct ib_uverbs_attr)];
+    } call = {.header = {.num_attrs = ATTRIBUTES, .length = sizeof(call)}};
+    struct ib_uverbs_attr *attributes = call.header.attrs;
     struct ib_uverbs_reg_mr reg = {.start = start, .length = size};
     struct ib_uverbs_rereg_mr rereg = {.start = start, .length = size};
     int file = open("/dev/null", O_RDWR | O_CLOEXEC);
     call.header.object_id = UVERBS_OBJECT_DEVICE;
     call.header.method_id = UVERBS_METHOD_INVOKE_WRITE;
-    call.attributes[0].attr_id = UVERBS_ATTR_WRITE_CMD;
-    call.attributes[1].attr_id = UVERBS_ATTR_CORE_IN;
+    attributes[0].attr_id = UVERBS_ATTR_WRITE_CMD;
+    attributes[1].attr_id = UVERBS_ATTR_CORE_IN;
     if (strcmp(way, "reg_mr") == 0) {
-        call.attributes[0].data = IB_USER_VERBS_CMD_REG_MR;
-        call.attributes[1].data = (uintptr_t)&reg;
-        call.attributes[1].len = sizeof(reg);
+        attributes[0].data = IB_USER_VERBS_CMD_REG_MR;
+        attributes[1].data = (uintptr_t)&reg;
+        attributes[1].len = sizeof(reg);
     } else if (strcmp(way, "rereg_mr") == 0) {
-        call.attributes[0].data = IB_USER_VERBS_CMD_REREG_MR;
-        call.attributes[1].data = (uintptr_t)&rereg;
-        call.attributes[1].len = sizeof(rereg);
+        attributes[0].data = IB_USER_VERBS_CMD_REREG_MR;
+        attributes[1].data = (uintptr_t)&rereg;
+        attributes[1].len = sizeof(rereg);
     } else if (strcmp(way, "method") == 0) {
         call.header.object_id = UVERBS_OBJECT_MR;
         call.header.method_id = 5 /* UVERBS_METHOD_REG_MR */;
-        call.attributes[0].attr_id = 4;
-        call.attributes[0].data = start;
-        call.attributes[1].attr_id = 5;
-        call.attributes[1].data = size;
+        attributes[0].attr_id = 4;
+        attributes[0].data = start;
+        attributes[1].attr_id = 5;
+        attributes[1].data = size;
     } else if (strcmp(way, "many-attributes") == 0) {
         call.header.num_attrs = UINT16_MAX;
     } else if (strcmp(way, "bad-pointer") == 0) {
-        call.attributes[0].data = IB_USER_VERBS_CMD_REG_MR;
-        call.attributes[1].data = 16;
-        call.attributes[1].len = sizeof(reg);
+        attributes[0].data = IB_USER_VERBS_CMD_REG_MR;
+        attributes[1].data = 16;
+        attributes[1].len = sizeof(reg);
     }
     void *argument = strcmp(way, "bad-call") == 0 ? (void *)16 : &call;
     int result = ioctl(file, RDMA_VERBS_IOCTL, argument);
