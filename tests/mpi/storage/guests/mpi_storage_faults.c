@@ -517,19 +517,23 @@ static void fail_calls(void)
 static const char *ballast;
 static size_t free_bytes;
 
-/* Fills the file system, and then frees so many bytes: file systems reserve some. The file is
- * emptied and not removed, because XFS frees a removed file's space later. */
+/* Fills the file system, and then frees so many bytes: file systems reserve some. XFS frees the
+ * space of removed files later, so this may have to wait until there is as much to be filled. */
 static void fill_disk(const struct trouble *trouble)
 {
+    enum { TRIES = 18000 }; /* three minutes */
     (void)trouble;
     MPI_Barrier(world);
     if (rank == 0) {
         int fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         off_t size = 0;
         CHECK(fd >= 0 && lseek(fd, 0, SEEK_END) == 0);
-        for (off_t more = 1 << 30; more >= 4096; more /= 2)
-            while (fallocate(fd, 0, size, more) == 0)
-                size += more;
+        for (int tries = 0; tries < TRIES && (!tries || size < (off_t)free_bytes); tries++) {
+            usleep(tries ? 10000 : 0);
+            for (off_t more = 1 << 30; more >= 4096; more /= 2)
+                while (fallocate(fd, 0, size, more) == 0)
+                    size += more;
+        }
         CHECK(size >= (off_t)free_bytes && ftruncate(fd, size - (off_t)free_bytes) == 0);
         close(fd);
     }
