@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "cmd/lib/user.h"
+#include "launch/identity.h"
 #include "reaper/reaper.h"
 
 /* ---- Whether this user may trace a process ---- */
@@ -99,29 +99,31 @@ int access_check(const char *command, int pid)
 
 enum { WAIT_MS = 5000 };
 
-static int has_reapers_name(int pid)
+/* Also tells the parent. */
+static int is_named_reaper(int pid, int *parent)
 {
-    char name[32];
-    return file_read_process(pid, "comm", name, sizeof(name)) >= 0 && strcmp(name, PS_REAPER) == 0;
+    struct proc_stat stat;
+    if (proc_read_stat(pid, &stat) != 0 || strcmp(stat.name, PS_REAPER) != 0)
+        return 0;
+    *parent = stat.parent;
+    return 1;
 }
 
-/* Also of an undumpable process everybody may read this file. */
+/* All users may read /proc/PID/status, also of an undumpable process. */
+static int handles_signal(int pid, int signal)
+{
+    char *status = proc_status_read(pid);
+    const char *handled = status ? proc_status_field(status, "SigCgt:") : NULL;
+    int result = handled && (strtoull(handled, NULL, 16) & signal_bit(signal)) != 0;
+    free(status);
+    return result;
+}
+
 static int awaits_signal(int pid)
 {
-    char path[64], *line = NULL;
-    size_t room = 0;
-    int parent = 0;
-    uint64_t handled = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    FILE *file = fopen(path, "re");
-    while (file && getline(&line, &room, file) > 0) {
-        (void)sscanf(line, "PPid: %d", &parent);
-        (void)sscanf(line, "SigCgt: %" SCNx64, &handled);
-    }
-    free(line);
-    if (file)
-        fclose(file);
-    return (handled & signal_bit(DUMPABLE_SIGNAL)) && !has_reapers_name(parent);
+    int parent, grandparent;
+    return is_named_reaper(pid, &parent) && handles_signal(pid, DUMPABLE_SIGNAL) &&
+           !is_named_reaper(parent, &grandparent);
 }
 
 static int is_readable(int pid)
@@ -139,7 +141,7 @@ static int is_readable(int pid)
 static void make_readable(void *unused, int pid, int directory)
 {
     (void)unused, (void)directory;
-    if (!has_reapers_name(pid) || !awaits_signal(pid) || (geteuid() == 0 && is_readable(pid)))
+    if (!awaits_signal(pid) || (geteuid() == 0 && is_readable(pid)))
         return;
     for (int i = 0; i < WAIT_MS; i++) {
         if (kill(pid, DUMPABLE_SIGNAL) != 0 || is_readable(pid)) /* another user's, or gone; done */

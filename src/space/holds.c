@@ -276,7 +276,7 @@ static int announce_and_find_hold(struct space *space, struct space_slot *owner)
     for (const struct member_hooks *const *layer = hooks_of_layers; *layer; layer++)
         if ((*layer)->holds_memory && (*layer)->holds_memory(space, owner))
             return 1;
-    /* Last: nobody is told while the memory stays for another reason. */
+    /* Last: registrants hear nothing while the memory stays for another reason. */
     return may_be_registered && registrations_hold(space, owner);
 }
 

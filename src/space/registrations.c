@@ -84,7 +84,7 @@ static int has_record_in(const struct space_slot *slot, uintptr_t start, uintptr
 
 /* Whether the registrant must hear of [start, end). What is being delivered counts, too, because
  * its records are gone already; they are read first. */
-static int concerns(const struct space_slot *slot, uintptr_t start, uintptr_t end)
+static int must_hear(const struct space_slot *slot, uintptr_t start, uintptr_t end)
 {
     return is_running(&slot->registrations) &&
            (has_record_in(slot, start, end) || has_notice_in(&slot->registrations, start, end));
@@ -153,13 +153,23 @@ static long await_delivery(const struct space_registrations *registrant, uint64_
     }
 }
 
-/* Once for each registrant. */
-static void report_late(struct space_slot *slot)
+enum { WARNING_BYTES = 320 };
+
+/* Begins a message about the registrant, of which only the first is printed: its end so far, or
+ * NULL. */
+static char *begin_warning(struct space_slot *slot, char text[WARNING_BYTES])
 {
-    char text[320], *end = text_append(text, "onespace: task ");
-    if (atomic_exchange(&slot->registrations.has_complained, 1))
+    if (atomic_exchange(&slot->registrations.has_warned, 1))
+        return NULL;
+    return text_append_number(text_append(text, "onespace: task "),
+                              (uint64_t)atomic_load(&slot->id), 10);
+}
+
+static void warn_late(struct space_slot *slot)
+{
+    char text[WARNING_BYTES], *end = begin_warning(slot, text);
+    if (!end)
         return;
-    end = text_append_number(end, (uint64_t)atomic_load(&slot->id), 10);
     end = text_append(end, " (process ");
     end = text_append_number(end, (uint64_t)(uint32_t)atomic_load(&slot->pid), 10);
     end =
@@ -176,53 +186,51 @@ static int is_notifier(const struct space_slot *self)
            (int32_t)raw(__NR_gettid) == atomic_load(&self->registrations.tid);
 }
 
-struct announcement {
+struct unmapping {
     const struct space_slot *self;
     enum registrations_audience audience;
     uintptr_t start, end;
     uint64_t deadline; /* 0: not set yet */
 };
 
-static int is_audience(const struct announcement *announcement, const struct space_slot *slot)
+static int is_addressed(const struct unmapping *unmapping, const struct space_slot *slot)
 {
-    return announcement->audience == NOTIFY_ALL || slot != announcement->self;
+    return unmapping->audience == NOTIFY_ALL || slot != unmapping->self;
 }
 
 /* A notifier does not wait: its deadline has passed. */
-static void set_deadline(struct announcement *announcement)
+static void set_deadline(struct unmapping *unmapping)
 {
-    if (!announcement->deadline)
-        announcement->deadline =
-            is_notifier(announcement->self) ? 1 : futex_now_ns() + NOTICE_WAIT_NS;
+    if (!unmapping->deadline)
+        unmapping->deadline = is_notifier(unmapping->self) ? 1 : futex_now_ns() + NOTICE_WAIT_NS;
 }
 
 /* 0 or -ETIMEDOUT. */
-static long announce(struct space *space, struct announcement *announcement)
+static long notify_of_part(struct space *space, struct unmapping *unmapping)
 {
-    uint64_t notice = notice_word(announcement->start, announcement->end);
+    uint64_t notice = notice_word(unmapping->start, unmapping->end);
     long result = 0;
     int has_posted = 0;
     for (unsigned i = next_registrant(space, 1); i < LAYOUT_SLOTS;
          i = next_registrant(space, i + 1)) {
         struct space_slot *slot = &space->slots[i];
-        if (!is_audience(announcement, slot) ||
-            !concerns(slot, announcement->start, announcement->end))
+        if (!is_addressed(unmapping, slot) || !must_hear(slot, unmapping->start, unmapping->end))
             continue;
-        set_deadline(announcement);
+        set_deadline(unmapping);
         has_posted = 1;
-        if (post_when_possible(&slot->registrations, notice, announcement->deadline) != 0) {
-            report_late(slot);
+        if (post_when_possible(&slot->registrations, notice, unmapping->deadline) != 0) {
+            warn_late(slot);
             result = -ETIMEDOUT;
         }
     }
     for (unsigned i = has_posted ? next_registrant(space, 1) : LAYOUT_SLOTS; i < LAYOUT_SLOTS;
          i = next_registrant(space, i + 1)) {
         struct space_slot *slot = &space->slots[i];
-        if (!is_audience(announcement, slot) ||
-            await_delivery(&slot->registrations, notice, announcement->deadline) == 0 ||
-            announcement->deadline == 1)
+        if (!is_addressed(unmapping, slot) ||
+            await_delivery(&slot->registrations, notice, unmapping->deadline) == 0 ||
+            unmapping->deadline == 1)
             continue;
-        report_late(slot);
+        warn_late(slot);
         result = -ETIMEDOUT;
     }
     return result;
@@ -232,13 +240,13 @@ long registrations_notify(struct space *space, const struct space_slot *self,
                           enum registrations_audience audience, uintptr_t start, uintptr_t end)
 {
     long result = 0;
-    struct announcement announcement = {self, audience, start, start, 0};
+    struct unmapping unmapping = {self, audience, start, start, 0};
     if (!registrations_exist(space))
         return 0;
-    for (; announcement.start < end; announcement.start = announcement.end) {
-        uintptr_t left = end - announcement.start;
-        announcement.end = announcement.start + (left > NOTICE_MAX_BYTES ? NOTICE_MAX_BYTES : left);
-        long failed = announce(space, &announcement);
+    for (; unmapping.start < end; unmapping.start = unmapping.end) {
+        uintptr_t left = end - unmapping.start;
+        unmapping.end = unmapping.start + (left > NOTICE_MAX_BYTES ? NOTICE_MAX_BYTES : left);
+        long failed = notify_of_part(space, &unmapping);
         result = failed ? failed : result;
     }
     return result;
@@ -246,16 +254,15 @@ long registrations_notify(struct space *space, const struct space_slot *self,
 
 /* ---- The registrant ---- */
 
-static void complain(struct space_slot *self, const char *why)
+static void warn_unheard(struct space_slot *self, const char *reason)
 {
-    char text[320], *end = text_append(text, "onespace: task ");
-    if (atomic_exchange(&self->registrations.has_complained, 1))
+    char text[WARNING_BYTES], *end = begin_warning(self, text);
+    if (!end)
         return;
-    end = text_append_number(end, (uint64_t)atomic_load(&self->id), 10);
     end = text_append(end,
                       " registers memory of other tasks with a device and will not hear when they "
                       "unmap it, because ");
-    end = text_append(text_append(end, why), "\n");
+    end = text_append(text_append(end, reason), "\n");
     raw(__NR_write, 2, text, end - text);
 }
 
@@ -277,7 +284,7 @@ static int ensure_notifier(struct space *space, struct space_slot *self)
         int (*start)(void) = (int (*)(void))mine->start_notifier;
         int has_started = start && start() == 0;
         if (!has_started) /* the next registration tries again */
-            complain(self, "its libc cannot create a thread for that");
+            warn_unheard(self, "its libc cannot create a thread for that");
         state = NOTIFIER_STARTING; /* unless the notifier has failed already */
         atomic_compare_exchange_strong(&mine->notifier, &state,
                                        has_started ? NOTIFIER_RUNNING : NOTIFIER_NONE);
@@ -304,7 +311,7 @@ static void end_change(struct space_slot *self, uint64_t signals)
 }
 
 /* 0, or -1 if the table is full. */
-static int try_record(struct space_slot *self, uintptr_t start, uintptr_t end)
+static int try_add_record(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
     struct space_registrations *mine = &self->registrations;
     uint64_t signals = begin_change(self);
@@ -322,7 +329,7 @@ static int try_record(struct space_slot *self, uintptr_t start, uintptr_t end)
 
 /* Removes records from a full table by a notice to the caller's own notifier, for all of one
  * member's memory: the libraries will register anew what they still need. 0 or -ETIMEDOUT. */
-static long make_room(struct space_slot *self)
+static long evict_records(struct space_slot *self)
 {
     struct space_registrations *mine = &self->registrations;
     uintptr_t start, end;
@@ -340,11 +347,11 @@ static long make_room(struct space_slot *self)
     return result ? result : await_delivery(mine, notice, deadline);
 }
 
-static void record(struct space_slot *self, uintptr_t start, uintptr_t end)
+static void add_record(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
-    while (start < end && try_record(self, start, end) != 0)
-        if (make_room(self) != 0) {
-            complain(self, "it has registered too much at once");
+    while (start < end && try_add_record(self, start, end) != 0)
+        if (evict_records(self) != 0) {
+            warn_unheard(self, "it has registered too much at once");
             break;
         }
 }
@@ -374,8 +381,8 @@ void registrations_add(struct space *space, struct space_slot *self, uintptr_t s
     end = page_ceiling(end);
     if (is_own(space, self, start, end) || !ensure_notifier(space, self))
         return;
-    record(self, start, end < own ? end : own);
-    record(self, start > own_end ? start : own_end, end);
+    add_record(self, start, end < own ? end : own);
+    add_record(self, start > own_end ? start : own_end, end);
 }
 
 static void set_delivering(struct space_registrations *mine, uintptr_t start, uintptr_t end)
@@ -486,7 +493,7 @@ void registrations_deliver(struct space *space, struct space_slot *self,
      * for this. */
     if (!munmap_is_ours(mine, unmap)) {
         atomic_store(&mine->notifier, NOTIFIER_FAILED);
-        complain(self, "its libc's munmap is not interposed here (PR_SET_MDWE, or a uprobe)");
+        warn_unheard(self, "its libc's munmap is not interposed here (PR_SET_MDWE, or a uprobe)");
         end_delivery(space, mine);
         return;
     }
@@ -532,7 +539,7 @@ int registrations_is_delivery(const struct space_slot *self, uintptr_t start, ui
 
 /* Posts without waiting. Records and notices that hold the memory end with a delivery, after which
  * the reaper looks again. */
-static int holds_and_hears(struct space_slot *slot, uintptr_t start, uintptr_t end)
+static int post_and_hold(struct space_slot *slot, uintptr_t start, uintptr_t end)
 {
     const struct space_registrations *registrant = &slot->registrations;
     int holds = 0;
@@ -555,7 +562,7 @@ static int hold_shared_mappings(struct space *space, const struct space_slot *ow
         return 0;
     for (int index = 0; index < SPACE_SHARED_MAX; index++)
         if (shared_mapping_has_user(space, owner, index))
-            held |= holds_and_hears(slot, shared_window_start(index), shared_window_end(index));
+            held |= post_and_hold(slot, shared_window_start(index), shared_window_end(index));
     return held;
 }
 
@@ -569,12 +576,12 @@ int registrations_hold(struct space *space, const struct space_slot *owner)
         struct space_slot *slot = &space->slots[i];
         if (slot == owner)
             continue;
-        held |= holds_and_hears(slot, range, range + LAYOUT_RANGE);
+        held |= post_and_hold(slot, range, range + LAYOUT_RANGE);
         held |= hold_shared_mappings(space, owner, slot);
         for (uint32_t n = 0; n < used; n++) {
             uint64_t word = atomic_load(intervals_word(owner, INTERVALS_OUT_OF_RANGE, n));
             if (interval_is_certain(word))
-                held |= holds_and_hears(slot, interval_start(word), interval_end(word));
+                held |= post_and_hold(slot, interval_start(word), interval_end(word));
         }
     }
     return held;
@@ -599,7 +606,7 @@ void registrations_clear(struct space_slot *slot)
     struct space_registrations *registrant = &slot->registrations;
     atomic_store(&registrant->notifier, NOTIFIER_NONE);
     atomic_store(&registrant->tid, 0);
-    atomic_store(&registrant->has_complained, 0);
+    atomic_store(&registrant->has_warned, 0);
     atomic_store(&registrant->notice_count, 0);
     atomic_store(&registrant->changes, 0);
     atomic_store(&registrant->low, 0);

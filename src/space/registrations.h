@@ -49,9 +49,9 @@ enum notifier_state {
 
 /* A registrant's part. The records themselves are its INTERVALS_REGISTERED. */
 struct space_registrations {
-    _Atomic uint32_t notifier; /* futex: enum notifier_state. By the member; reaper: -> NONE */
-    _Atomic int32_t tid;       /* of the notifier */
-    _Atomic uint32_t has_complained;    /* sticky: a message about this member was printed */
+    _Atomic uint32_t notifier;   /* futex: enum notifier_state. By the member; reaper: -> NONE */
+    _Atomic int32_t tid;         /* of the notifier */
+    _Atomic uint32_t has_warned; /* sticky: a message about this member was printed */
     _Atomic uint32_t posted, delivered; /* futexes: incremented after a post; after a delivery */
     /* No fewer than there are notices: raised before a post, lowered after a delivery. */
     _Atomic uint32_t notice_count;

@@ -368,9 +368,9 @@ struct space {
     _Atomic uint32_t insitu;       /* sticky: the table of channels is mapped; insitu/channel.h */
     _Atomic uint32_t calls; /* sticky: the table of donors is mapped; remote_call/remote_call.h */
     _Atomic uint32_t oversubscribed; /* more tasks than CPUs: a hint, by the host */
-    /* Who has registered memory of others (space/registrations.h): a bit for each slot, all below
-     * `registrants_end`, which is 0 until the first. By members, when they start their notifier;
-     * bits are cleared by the reaper. */
+    /* Members that have registered memory of others (space/registrations.h): a bit for each slot,
+     * all below `registrants_end`, which is 0 until the first. By members, when they start their
+     * notifier; bits are cleared by the reaper. */
     _Atomic uint64_t registrants[LAYOUT_SLOTS / 64];
     _Atomic uint32_t registrants_end;
     struct space_guard guard;

@@ -143,7 +143,7 @@ TEST(peer_groups, signal_reaches_the_group_of_that_process_only)
     EXPECT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(WTERMSIG(status), SIGTERM);
     EXPECT_EQ(peer_signal_group(0, 0, SIGKILL), -ESRCH);
-    ASSERT_EQ(proc_read_stat(1, &stat), 0); // as a shim in a container; signal 0 harms nobody
+    ASSERT_EQ(proc_read_stat(1, &stat), 0); // as a shim in a container; signal 0 has no effect
     EXPECT_EQ(peer_signal_group(1, stat.start_ticks, 0), -ESRCH);
 }
 

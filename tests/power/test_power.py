@@ -103,7 +103,7 @@ def test_commit_on_failing_disk_is_an_error_on_all_ranks(disk, kind):
     with disk.powered():
         with mounted(disk.disk, disk.mount):
             assert crew(disk.mount / "data", commits=2)["committed"] == 2
-            # Else the journal, which is written every few seconds, may fail before the ranks have opened the file.
+            # The journal is written every few seconds. It must not fail before the ranks have opened the file.
             call("sync", "-f", disk.mount)
             disk.tell(f"fail {kind} 0")
             failed = crew(disk.mount / "data", commits=1)

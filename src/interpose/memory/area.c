@@ -226,23 +226,27 @@ void area_record_segment(struct space_slot *self, uintptr_t start, size_t size)
     area_release(self, start, size);
 }
 
-size_t area_segment_size(const struct space_slot *self, uintptr_t start)
+/* The record of the segment attached at `start`, or NULL. */
+static struct area_segment *find_segment(const struct space_slot *self, uintptr_t start)
 {
-    const struct area_segment *segments = map_of(self)->segments;
+    struct area_segment *segments = map_of(self)->segments;
     for (unsigned i = 0; i < AREA_SEGMENTS; i++)
         if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) == start)
-            return atomic_load_explicit(&segments[i].size, memory_order_relaxed);
-    return 0;
+            return &segments[i];
+    return NULL;
+}
+
+size_t area_segment_size(const struct space_slot *self, uintptr_t start)
+{
+    const struct area_segment *segment = find_segment(self, start);
+    return segment ? atomic_load_explicit(&segment->size, memory_order_relaxed) : 0;
 }
 
 void area_forget_segment(struct space_slot *self, uintptr_t start)
 {
-    struct area_segment *segments = map_of(self)->segments;
-    for (unsigned i = 0; i < AREA_SEGMENTS; i++) {
-        if (atomic_load_explicit(&segments[i].start, memory_order_relaxed) != start)
-            continue;
-        area_release(self, start, atomic_load_explicit(&segments[i].size, memory_order_relaxed));
-        atomic_store_explicit(&segments[i].start, 0, memory_order_relaxed);
+    struct area_segment *segment = find_segment(self, start);
+    if (!segment)
         return;
-    }
+    area_release(self, start, atomic_load_explicit(&segment->size, memory_order_relaxed));
+    atomic_store_explicit(&segment->start, 0, memory_order_relaxed);
 }

@@ -144,7 +144,7 @@ int progress_step(void)
  * but its duration does. A step that finds nothing takes 10 to 40 ns. One that receives a message
  * takes at least two and a half times as long between two cores, and one and a half times as long
  * between two CPUs of one core (measured with MPICH 4.0, Open MPI 4.1). Each poll makes one step,
- * and more of them if it took longer than steps that found nothing.
+ * and more of them if it took longer than steps that find nothing.
  *
  * Every eighth step of Open MPI takes longer, so the further steps are timed in groups. A group
  * that takes long for another reason, such as cold caches, costs one more group. If many groups all
@@ -152,8 +152,8 @@ int progress_step(void)
  * seen by the groups in each RECALIBRATION_POLLS-th poll. */
 enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8, RECALIBRATION_POLLS = 512 };
 
-/* The fewest ticks that a group has taken, and a step by itself; polls so far. Guarded by `busy`.
- */
+/* The fewest ticks that a group has taken; the most that a step by itself takes; polls so far.
+ * Guarded by `busy`. */
 static uint64_t idle_ticks = UINT64_MAX / 4, idle_step_ticks = UINT64_MAX / 4;
 static unsigned polls;
 
@@ -171,20 +171,21 @@ static uint64_t clock_noise(void)
     enum { READINGS = 32 };
     static uint64_t noise;
     uint64_t least = ARCH_TICKS_NOISE + 1, last = 0;
-    for (int i = 0; i < READINGS && !noise; i++) {
+    if (noise)
+        return noise;
+    for (int i = 0; i < READINGS; i++) {
         uint64_t before = arch_ticks(), ticks = arch_ticks() - before;
         uint64_t difference = ticks > last ? ticks - last : last - ticks;
         if (i && difference && difference < least)
             least = difference;
         last = ticks;
     }
-    if (!noise)
-        noise = least <= ARCH_TICKS_NOISE ? least : 1;
+    noise = least <= ARCH_TICKS_NOISE ? least : 1;
     return noise;
 }
 
-/* Nothing has come for a while: the longest step of a group, of the group where that is shortest.
- */
+/* Measures idle_step_ticks after groups that found nothing: the longest step of each group, and the
+ * shortest of these, because another process may have had the CPU in one. */
 static int measure_step(void)
 {
     enum { GROUPS = 4 };

@@ -139,8 +139,7 @@ static void *_Atomic unmapped_in_hook;
 static size_t bytes_in_hook;
 
 #ifdef UCX
-#include <ucm/api/ucm.h>
-#include <ucs/memory/rcache.h>
+#include "lib/ucx_cache.h"
 
 struct region {
     ucs_rcache_region_t super;
@@ -163,28 +162,14 @@ static void unpin_region(void *context, ucs_rcache_t *of, ucs_rcache_region_t *r
     atomic_fetch_add(&heard, 1);
 }
 
-static void describe_region(void *context, ucs_rcache_t *of, ucs_rcache_region_t *region,
-                            char *text, size_t size)
-{
-    (void)context, (void)of, (void)region, (void)size;
-    *text = 0;
-}
-
 static int send_to(char *start, size_t size, int value)
 {
     static ucs_rcache_t *cache;
-    static ucs_rcache_ops_t operations = {pin_region, unpin_region, describe_region};
-    ucs_rcache_params_t parameters = {.region_struct_size = sizeof(struct region),
-                                      .alignment = 64,
-                                      .max_alignment = 4096,
-                                      .ucm_events = UCM_EVENT_VM_UNMAPPED,
-                                      .ucm_event_priority = 1000,
-                                      .ops = &operations,
-                                      .max_regions = -1,
-                                      .max_size = -1,
-                                      .max_unreleased = -1};
+    static ucs_rcache_ops_t operations = {.mem_reg = pin_region, .mem_dereg = unpin_region};
     ucs_rcache_region_t *region;
-    if (!cache && ucs_rcache_create(&parameters, "registrations", NULL, &cache) != UCS_OK)
+    if (!cache)
+        cache = ucx_cache_create(sizeof(struct region), &operations);
+    if (!cache)
         return -ENOMEM;
     if (ucs_rcache_get(cache, start, size, PROT_READ | PROT_WRITE, NULL, &region) != UCS_OK)
         return -EPERM;

@@ -55,8 +55,7 @@ static void write_into(struct io_uring *ring, char *to, size_t size, int value)
 /* ---- The cache of registrations ---- */
 
 #ifdef UCX
-#include <ucm/api/ucm.h>
-#include <ucs/memory/rcache.h>
+#include "lib/ucx_cache.h"
 
 struct registration {
     ucs_rcache_region_t super;
@@ -81,27 +80,11 @@ static void unpin_region(void *context, ucs_rcache_t *of, ucs_rcache_region_t *r
     io_uring_queue_exit(&((struct registration *)region)->ring);
 }
 
-static void describe_region(void *context, ucs_rcache_t *of, ucs_rcache_region_t *region,
-                            char *text, size_t size)
-{
-    (void)context, (void)of, (void)region;
-    if (size)
-        *text = 0;
-}
-
 static void open_cache(void)
 {
-    static ucs_rcache_ops_t operations = {pin_region, unpin_region, describe_region};
-    ucs_rcache_params_t parameters = {.region_struct_size = sizeof(struct registration),
-                                      .alignment = 64,
-                                      .max_alignment = 4096,
-                                      .ucm_events = UCM_EVENT_VM_UNMAPPED,
-                                      .ucm_event_priority = 1000,
-                                      .ops = &operations,
-                                      .max_regions = -1,
-                                      .max_size = -1,
-                                      .max_unreleased = -1};
-    CHECK(ucs_rcache_create(&parameters, "registrations", NULL, &cache) == UCS_OK);
+    static ucs_rcache_ops_t operations = {.mem_reg = pin_region, .mem_dereg = unpin_region};
+    cache = ucx_cache_create(sizeof(struct registration), &operations);
+    CHECK(cache != NULL);
 }
 
 static void receive(char *to, size_t size, int value)
