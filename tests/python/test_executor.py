@@ -509,6 +509,26 @@ def busy(i):
     assert result.code in (130, 1) and "interrupted" in result.out and "Error" not in result.err, str(result)
 
 
+def test_interrupt_just_before_a_system_call_ends_it(program):
+    """Python looks for signals before it makes the set, which takes long, and does not look again."""
+    command = program.start(FUNCTIONS + """
+import itertools
+def wait_long(i):
+    print("ready", flush=True)
+    signal.sigtimedwait(itertools.repeat(signal.SIGUSR2, 10**8), 600)
+""", """
+        try:
+            with onespace.Executor(2) as pool:
+                pool.submit(wait_long, 0).result()
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """)
+    command.wait_for("ready")
+    os.kill(command.process.pid, signal.SIGINT)
+    result = command.finish()
+    assert result.code == 0 and "interrupted" in result.out and not result.err, str(result)
+
+
 def test_second_interrupt_kills_calls_that_ignore_the_first(program):
     """All have ended when the program goes on; before Python 3.13 an interrupted Thread.join forgets its thread."""
     command = program.start(FUNCTIONS + """

@@ -29,9 +29,10 @@ from typing import Any
 
 from .. import _core, tasks
 from . import messages
-from .worker_main import WorkerState, describe_main
+from .worker_main import WAKE_SIGNAL, WorkerState, describe_main
 
 Call = tuple  # (future, pickle, buffers)
+REPEAT_INTERRUPT_S = 0.5
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
@@ -115,8 +116,16 @@ class Worker:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in the worker's current call."""
+        self._send(signal.SIGINT)
+
+    def repeat_interrupt(self) -> None:
+        """An interrupt that arrives between Python's last check for signals and a system call does not end that call.
+        Any later signal does, and then the handler of the first runs."""
+        self._send(WAKE_SIGNAL)
+
+    def _send(self, number: int) -> None:
         try:
-            self.task.send_signal(signal.SIGINT)
+            self.task.send_signal(number)
         except OSError:
             pass
 
@@ -209,6 +218,7 @@ class WorkerGroup:
         self._worker_by_fd: dict[int, Worker] = {}
         self._is_closing = False  # rejects new calls
         self._workers_closed = False  # workers exit when the queue is empty
+        self._is_interrupted = False
         self.broken: BrokenProcessPool | None = None
         self._starts_all_workers = False
         self._epoll = select.epoll()
@@ -365,6 +375,7 @@ class WorkerGroup:
             self.dispatcher.abandon()
             for worker in self._workers.values():
                 worker.interrupt()
+            self._is_interrupted = True
         self._wake()
 
     def _close_workers(self) -> None:
@@ -471,8 +482,11 @@ class WorkerGroup:
                 self._start_workers()
                 if not self.dispatcher.prepare_sleep():
                     continue
-                events = self._epoll.poll()
+                events = self._epoll.poll(REPEAT_INTERRUPT_S if self._is_interrupted else None)
                 self.dispatcher.finish_sleep()
+                if self._is_interrupted and not events:
+                    for worker in self._workers.values():
+                        worker.repeat_interrupt()
                 for descriptor, _ in events:
                     self._on_event(descriptor)
         except BaseException as error:

@@ -14,6 +14,7 @@ from typing import Any
 from .. import _core
 from . import messages
 
+WAKE_SIGNAL = signal.SIGURG  # only ends a system call, so that Python looks for other signals
 _MAIN = "__mp_main__"  # multiprocessing imports a program's main module under the same name
 
 
@@ -203,6 +204,7 @@ def main(address: int, number: int, socket: int, parent: int, parent_pid: int) -
     """Called by the command line that worker_group.Worker starts."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _on_sigint)
+        signal.signal(WAKE_SIGNAL, lambda number, frame: None)
     WorkerState.number = number
     endpoint = _attach(address, number, socket, parent, parent_pid)
     try:

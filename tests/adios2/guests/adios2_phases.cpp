@@ -2,6 +2,7 @@
 //
 //   adios2_phases write|read NAME [PHASE]      dies after PHASE: open, begin, move, end; close: in
 //                                              Close, which a writer leaves after its reader
+//   adios2_phases write NAME wait              waits for a signal after the first step's EndStep
 //
 // "move" is Put or Get. Prints each phase before it begins.
 #include "adios2_check.hpp"
@@ -38,6 +39,8 @@ void write(adios2::IO io, const char *name)
         print_line("end");
         engine.EndStep();
         die_after("end");
+        if (last_phase == "wait")
+            pause();
     }
     print_line("close");
     engine.Close();
