@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test website build build-tests wheel wheels archive packages-check matrix mutants bench lint install uninstall fuzz clean help
+.PHONY: demo test website build build-tests wheel wheels archive packages-check matrix networks mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -22,6 +22,7 @@ help:
 	@echo "make archive  build an archive that runs on other distributions, in build/packages (as root);"
 	@echo "              make wheels: wheels for others; make packages-check: build and try all packages"
 	@echo "make matrix   other kernels in virtual machines, other systems in chroots (as root); hours"
+	@echo "make networks two virtual machines with an RDMA network (as root); hours"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
 	@echo "make bench    run the benchmarks; tables, JSON and plots in bench/results"
 	@echo "make lint     clang-format, clang-tidy, shellcheck, ruff, layers"
@@ -71,6 +72,14 @@ matrix:
 	scripts/setup packages
 	$(MAKE) --no-print-directory build-tests
 	scripts/matrix
+
+# MPI jobs over an RDMA network, between two virtual machines: some hours, once a night.
+networks:
+	scripts/setup test
+	scripts/setup networks
+	scripts/fetch-nodes
+	$(MAKE) --no-print-directory build-tests
+	ONESPACE_LONG=1 /usr/bin/python3 -m pytest -q -rs tests/networks
 
 mutants:
 	scripts/setup test

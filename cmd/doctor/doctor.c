@@ -54,6 +54,28 @@ static int read_answer(int in, char *answer, size_t size, long deadline)
     }
 }
 
+/* The process group of the running child, or 0. Written by the only thread, read by its signal
+ * handler. */
+static volatile sig_atomic_t child_group;
+static void (*interrupted)(void);
+
+static void end_by_signal(int number)
+{
+    if (child_group)
+        kill(-child_group, SIGTERM);
+    interrupted();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void doctor_on_interrupt(void (*function)(void))
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    interrupted = function;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        signal(numbers[i], end_by_signal);
+}
+
 static void enter_child(int out, void (*function)(int, void *), void *context)
 {
     struct rlimit no_core = {0, 0};
@@ -84,6 +106,7 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
     if (child == 0)
         enter_child(ends[1], function, context);
     setpgid(child, child); /* in both processes: either may be first */
+    child_group = child;
     close(ends[1]);
     int result = read_answer(ends[0], answer, size, now_ms() + timeout_ms);
     close(ends[0]);
@@ -91,6 +114,7 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
         kill(-child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    child_group = 0;
     return result < 0 ? result : status;
 }
 
@@ -124,7 +148,7 @@ void doctor_each_library(int (*visit)(const char *name, const char *path, void *
 /* ---- The report ---- */
 
 const char doctor_help[] =
-    "usage: onespace doctor [--json] [--ranks N]\n"
+    "usage: onespace doctor [--json] [--ranks N | --network LAUNCHER]\n"
     "\n"
     "Checks the kernel, the limits, the container, onespace itself, the MPI libraries and the "
     "file system of the current directory, and runs a few tasks. Prints a line for each "
@@ -132,6 +156,12 @@ const char doctor_help[] =
     "\n"
     "      --json  print an array of {status, subject, finding, fix}\n"
     "      --ranks N  check only whether N ranks of a job fit on this node, and what to raise\n"
+    "      --network LAUNCHER  check only whether jobs of several nodes, as processes and as "
+    "tasks, get "
+    "right data from memory that is freed and allocated again. LAUNCHER is a command line in one "
+    "word: \"mpiexec -hosts a,b -ppn 2 -n 4\". Compiles an MPI program in the current directory, "
+    "which "
+    "all nodes must have, with mpicc or $MPICC\n"
     "  -h, --help  print this help\n"
     "\n"
     "Exit status: 0 if nothing is wrong, 1 if something is, 2 on a usage error.\n";
@@ -203,13 +233,15 @@ static void check_all(void)
         parts[i]();
 }
 
-static int report(unsigned ranks)
+static int report(unsigned ranks, const char *launcher)
 {
     width = output_width(stdout);
     if (json.out)
         json_open(&json, NULL, '[');
     if (ranks)
         doctor_ranks(ranks);
+    else if (launcher)
+        doctor_network(launcher);
     else
         check_all();
     if (json.out)
@@ -223,9 +255,11 @@ static int report(unsigned ranks)
 int command_doctor(int argc, char **argv)
 {
     static int is_json;
-    static const char *text;
-    static const struct command_option options[] = {
-        {"json", .flag = &is_json}, {"ranks", .text = &text}, {.name = NULL}};
+    static const char *text, *launcher;
+    static const struct command_option options[] = {{"json", .flag = &is_json},
+                                                    {"ranks", .text = &text},
+                                                    {"network", .text = &launcher},
+                                                    {.name = NULL}};
     if (options_parse(argc, argv, options, doctor_help) != 0)
         return 2;
     unsigned ranks = text ? ranks_from(text) : 0;
@@ -235,6 +269,10 @@ int command_doctor(int argc, char **argv)
     }
     if (optind < argc)
         return options_refuse(argv[0], "takes no argument");
+    if (text && launcher)
+        return options_refuse(argv[0], "--ranks and --network are two checks: give one");
+    if (launcher && !launcher[strspn(launcher, " \t")])
+        return options_refuse(argv[0], "--network: name the launcher and its options");
     json.out = is_json ? stdout : NULL;
-    return report(ranks);
+    return report(ranks, launcher);
 }

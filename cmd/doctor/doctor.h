@@ -29,6 +29,8 @@ void doctor_xpmem(void);           /* install.c */
 void doctor_mpi(void);             /* mpi.c: launchers and libraries */
 void doctor_settings(void);        /* mpi.c: environment variables */
 void doctor_storage(void);         /* storage.c */
+/* network.c: two jobs. launcher: its command line, without the program. */
+void doctor_network(const char *launcher);
 
 /* ---- doctor.c: checks that may hang, crash or leave something behind run in a child ---- */
 
@@ -37,6 +39,9 @@ void doctor_storage(void);         /* storage.c */
  * terminated. */
 int doctor_child(void (*function)(int out, void *context), void *context, char *answer, size_t size,
                  int timeout_ms);
+/* From now on a signal that ends this command ends the running child's process group, too, and
+ * calls function, which may only call what signal handlers may. */
+void doctor_on_interrupt(void (*function)(void));
 /* Runs a program and keeps the start of its output. The same result. */
 int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms);
 

@@ -159,6 +159,29 @@ static void say_memory_limit(int resource, const char *subject, const char *fix)
                    output_bytes(text, limit.rlim_cur));
 }
 
+/* Memory that is registered with a network card is locked. */
+static void say_locked_memory(void)
+{
+    struct rlimit limit;
+    struct capacity capacity;
+    char text[OUTPUT_SHORT], each[OUTPUT_SHORT];
+    static const char subject[] = "ulimit -l";
+    capacity_estimate(CAPACITY_LOCKED_MEMORY, 1, &capacity);
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        doctor_say(DOCTOR_GOOD, subject, NULL, "unlimited");
+    else if (capacity.available == CAPACITY_UNLIMITED)
+        doctor_say(
+            DOCTOR_GOOD, subject, NULL,
+            "%s, which binds nobody here: there is no RDMA network, or you have CAP_IPC_LOCK",
+            output_bytes(text, limit.rlim_cur));
+    else
+        doctor_say(DOCTOR_WARNING, subject,
+                   "Lift it: ulimit -l unlimited (limits.conf, LimitMEMLOCK=infinity).",
+                   "%s for all tasks of a space together, and an MPI rank that sends by RDMA takes "
+                   "about %s",
+                   output_bytes(text, limit.rlim_cur), output_bytes(each, capacity.typical * 1024));
+}
+
 static void say_files(void)
 {
     enum { LEAST = 1024 };
@@ -206,6 +229,7 @@ void doctor_limits(void)
 {
     say_memory_limit(RLIMIT_AS, "ulimit -v", "Lift it: ulimit -v unlimited.");
     say_memory_limit(RLIMIT_DATA, "ulimit -d", "Lift it: ulimit -d unlimited.");
+    say_locked_memory();
     say_files();
     say_processes();
     say_stack();

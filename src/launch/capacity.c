@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ static const struct {
     {"mappings", "vm.max_map_count", "", {60, 10}, {100, 125}},
     {"processes", "ulimit -u and pids.max", "", {0, 1}, {4, 4}},
     {"memory", "the machine's memory and memory.max", " KiB", {4096, 128}, {32768, 8192}},
+    {"locked memory", "ulimit -l, which counts the whole space", " KiB", {0, 0}, {0, 65536}},
 };
 
 static uint64_t needed(const struct need *need, uint64_t ranks)
@@ -89,6 +91,8 @@ static uint64_t needed(const struct need *need, uint64_t ranks)
 
 static unsigned ranks_that_fit(const struct need *need, uint64_t available)
 {
+    if (need->per_rank == 0)
+        return UINT_MAX;
     uint64_t ranks = available < need->space ? 0 : (available - need->space) / need->per_rank;
     return ranks < UINT_MAX ? (unsigned)ranks : UINT_MAX;
 }
@@ -161,6 +165,38 @@ static uint64_t available_memory(void)
     return lower(lower(free ? free : CAPACITY_UNLIMITED, group), address_space_limit());
 }
 
+/* Whether there is a network card whose driver pins the memory that is registered with it. */
+static int has_network_card(void)
+{
+    static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/cxi"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]) && !found; i++) {
+        DIR *list = opendir(classes[i]);
+        for (struct dirent *entry; list && !found && (entry = readdir(list));)
+            found = entry->d_name[0] != '.';
+        if (list)
+            closedir(list);
+    }
+    return found;
+}
+
+static int may_exceed_locked_memory(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    return syscall(SYS_capget, &header, sets) == 0 && (sets[0].effective & 1u << CAP_IPC_LOCK);
+}
+
+/* KiB. The kernel counts what drivers pin for each address space. */
+static uint64_t available_locked_memory(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        may_exceed_locked_memory() || !has_network_card())
+        return CAPACITY_UNLIMITED;
+    return limit.rlim_cur / 1024;
+}
+
 /* ---- Estimates and messages ---- */
 
 /* Rounds up to a power of two, for limits that people type. */
@@ -187,6 +223,9 @@ static void set_fix(enum capacity_resource resource, struct capacity *capacity)
                  "raise whichever binds: ulimit -u %" PRIu64
                  ", or the cgroup's pids.max (TasksMax=)",
                  wanted);
+    else if (resource == CAPACITY_LOCKED_MEMORY)
+        snprintf(capacity->fix, size,
+                 "lift it: ulimit -l unlimited (limits.conf, LimitMEMLOCK=infinity)");
     else if (address_space_limit() != CAPACITY_UNLIMITED)
         snprintf(capacity->fix, size, "lift it: ulimit -v unlimited");
     else
@@ -196,7 +235,8 @@ static void set_fix(enum capacity_resource resource, struct capacity *capacity)
 void capacity_estimate(enum capacity_resource resource, unsigned ranks, struct capacity *capacity)
 {
     static uint64_t (*const available[CAPACITY_RESOURCES])(void) = {
-        available_descriptors, mapping_limit, available_processes, available_memory};
+        available_descriptors, mapping_limit, available_processes, available_memory,
+        available_locked_memory};
     *capacity = (struct capacity){.resource = needs[resource].resource,
                                   .limit = needs[resource].limit,
                                   .unit = needs[resource].unit,

@@ -19,6 +19,7 @@ enum capacity_resource {
     CAPACITY_MAPPINGS,
     CAPACITY_PROCESSES,
     CAPACITY_MEMORY,
+    CAPACITY_LOCKED_MEMORY, /* of ranks that send by RDMA */
     CAPACITY_RESOURCES
 };
 

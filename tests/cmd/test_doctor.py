@@ -1,15 +1,18 @@
 """onespace doctor: each finding, its status and its fix. What this machine is not, it is made to look
 like: by limits, filters, files in other places, programs and libraries that stand in for MPI's."""
+import ctypes
 import errno
 import os
 import pathlib
 import re
 import resource
+import shlex
 import shutil
+import signal
 
 import pytest
 
-from jobs import ONESPACE
+from jobs import ONESPACE, eventually
 from observe import (
     CLONE3,
     DOCTOR,
@@ -24,6 +27,10 @@ from observe import (
     forbid,
     in_terminal,
 )
+
+
+def one_line(text):
+    return " ".join(text.split())
 
 
 @pytest.fixture
@@ -52,14 +59,15 @@ def limit(kind, value):
 
 def test_findings_have_their_four_parts(doctor):
     found = doctor()
+    subjects = {line["subject"] for line in found}
     for line in found:
         assert list(line) == ["status", "subject", "finding", "fix"]
         assert line["status"] in ("good", "warning", "wrong") and line["subject"] and line["finding"]
         assert line["status"] == "good" or line["fix"], line
     assert {"kernel", "page faults", "futex hash", "protection keys", "CVE-2026-52973", "vm.max_map_count",
-            "overcommit", "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -n", "ulimit -u", "ulimit -s",
-            "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "interposition", "trial", "launcher",
-            "MPI library", "storage windows", "versions", "MPI settings"} <= {line["subject"] for line in found}
+            "overcommit", "huge pages", "memory cgroup", "/dev/shm", "ulimit -v", "ulimit -l", "ulimit -n", "ulimit -u",
+            "ulimit -s", "CMA", "ptrace_scope", "agent", "XPMEM", "address region", "interposition", "trial",
+            "launcher", "MPI library", "storage windows", "versions", "MPI settings"} <= subjects
 
 
 def test_text_has_a_line_for_each_finding(job):
@@ -427,7 +435,7 @@ def of_ranks(doctor, ranks, **options):
 def test_ranks_are_answered_in_advance(doctor, machine):
     """Nothing else is looked at."""
     few = of_ranks(doctor, 16, env=machine({"/proc/sys/vm/max_map_count": "65530\n"}))
-    assert set(few) == {"descriptors", "mappings", "processes", "memory"}
+    assert set(few) == {"descriptors", "mappings", "processes", "memory", "locked memory"}
     assert few["mappings"]["status"] == "good"
     assert "16 ranks need 220 at least" in few["mappings"]["finding"]
 
@@ -446,6 +454,59 @@ def test_ranks_count_a_pids_cgroup(doctor, machine):
     assert "40 there" in of_ranks(doctor, 8, env=env)["processes"]["finding"]
 
 
+def little_locked_memory():
+    """Of a user without CAP_IPC_LOCK."""
+    ctypes.CDLL(None).prctl(24, 14)  # PR_CAPBSET_DROP
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 << 20, 8 << 20))
+
+
+CARD = {"/sys/class/infiniband/mlx5_0/node_type": "1: CA\n"}
+
+
+def test_ranks_lock_memory_together_where_a_network_registers_it(doctor, machine):
+    options = {"preexec_fn": little_locked_memory}
+    assert of_ranks(doctor, 2, **options)["locked memory"]["status"] == "good"
+    line = of_ranks(doctor, 2, env=machine(CARD), **options)["locked memory"]
+    assert line["status"] == "warning" and "8192 KiB there: about 0 MPI ranks" in line["finding"], line
+    assert line["fix"] == "Lift it: ulimit -l unlimited (limits.conf, LimitMEMLOCK=infinity)."
+    assert only(doctor(env=machine(CARD), **options), "ulimit -l")["status"] == "warning"
+
+
 @pytest.mark.parametrize("ranks", ["0", "-1", "x", "12x", "99999999"])
 def test_no_number_of_ranks_is_refused(job, ranks):
     job.run([*DOCTOR, f"--ranks={ranks}"]).expect(2, says="not a number of ranks")
+
+
+# ---- The network between nodes (tests/networks has machines with one) ----
+
+def test_network_needs_two_nodes(job, stock_mpi, tmp_path):
+    launcher = shlex.join(stock_mpi.command(2, []))
+    result = job.run([*DOCTOR, "--network", launcher], cwd=tmp_path,
+                     env={**os.environ, **stock_mpi.env, "MPICC": stock_mpi.compiler[0]})
+    assert result.code == 1 and "all ranks are on one node: start them on two or more" in one_line(result.out), result
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("compiler, launcher, says", [
+    ("no-such-mpicc", "true", "no-such-mpicc does not compile an MPI program"),
+    ("mpicc.mpich", "no-such-launcher -n 4", "no-such-launcher"), ("mpicc.mpich", "true", "it printed nothing")])
+def test_network_check_that_cannot_run_is_reported(job, tool, tmp_path, compiler, launcher, says):
+    tool("mpicc.mpich", "libmpich-dev")
+    result = job.run([*DOCTOR, "--network", launcher], cwd=tmp_path, env={**os.environ, "MPICC": compiler})
+    assert result.code == 1 and says in one_line(result.out), result
+    assert not os.listdir(tmp_path)
+
+
+def test_interrupted_network_check_leaves_nothing(job, tool, tmp_path):
+    tool("mpicc.mpich", "libmpich-dev")
+    command = job.start([*DOCTOR, "--network", "sh -c ': >started; exec sleep 600' sh"], cwd=tmp_path,
+                        env={**os.environ, "MPICC": "mpicc.mpich"})
+    assert eventually((tmp_path / "started").exists)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.finish().code == 128 + signal.SIGTERM
+    assert os.listdir(tmp_path) == ["started"]
+
+
+@pytest.mark.parametrize("words", [["--network="], ["--network=true", "--ranks=2"]])
+def test_network_without_a_launcher_is_refused(job, words):
+    job.run([*DOCTOR, *words]).expect(2, says="Try `onespace doctor --help`")

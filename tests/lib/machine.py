@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KERNELS = ROOT / ".kernels"
-INIT = ROOT / "tests/guard/init.c"
+INIT = ROOT / "tests/lib/machine_init.c"
 # Programs that shell scripts use, and files that dynamic linkers always load.
 ALWAYS = ["/bin/sh", "/bin/cat", "/bin/ls", "/bin/echo", "/bin/grep", "/bin/sleep", "/bin/uname", "/usr/bin/env",
           "/bin/true", "/etc/ld.so.cache", "/lib/x86_64-linux-gnu/libgcc_s.so.1"]

@@ -1,7 +1,8 @@
 /* tests/cmd/guests/interpose.c: a preloaded library that shows a command another machine: the files
- * below FAKE_ROOT in place of those of the same path, but for directories, FAKE_RELEASE and
- * FAKE_VERSION as the kernel's, and with FAKE_NO_PTRACE other processes' memory forbidden, as under
- * Yama. */
+ * below FAKE_ROOT in place of those of the same path, of directories those in /sys/class,
+ * FAKE_RELEASE and FAKE_VERSION as the kernel's, and with FAKE_NO_PTRACE other processes' memory
+ * forbidden, as under Yama. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,13 @@ FILE *fopen(const char *path, const char *mode)
     FILE *(*next)(const char *, const char *) =
         (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
     return next(place(path, text), mode);
+}
+
+DIR *opendir(const char *path)
+{
+    char text[4096];
+    DIR *(*next)(const char *) = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
+    return next(strncmp(path, "/sys/class/", 11) == 0 ? place(path, text) : path);
 }
 
 int uname(struct utsname *names)
