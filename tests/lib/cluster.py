@@ -71,6 +71,9 @@ class Cluster:
             self.write_initramfs()
             for node in range(COUNT):
                 self.boot(node)
+                while not (self.directory / "network").exists():  # a connection is tried once
+                    assert self.machines[0].poll() is None, self.console(0).read_text()
+                    time.sleep(0.05)
             for node in range(COUNT):
                 self.await_node(node)
         except BaseException:
@@ -206,18 +209,20 @@ EXPORT = """modprobe nfsd
 mount -t tmpfs -o mode=1777 tmpfs /shared
 mount -t nfsd nfsd /proc/fs/nfsd
 mkdir -p /run/rpc_pipefs /var/lib/nfs/v4recovery
-exportfs -o rw,no_root_squash,no_subtree_check,fsid=1 10.0.0.0/24:/shared
-rpc.mountd -N 2 -N 3
-rpc.nfsd -N 2 -N 3 4"""
+exportfs -o rw,no_root_squash,no_subtree_check,fsid=0 10.0.0.0/24:/shared
+rpc.mountd -N 3
+rpc.nfsd -N 3 4"""
 MOUNT = """modprobe nfsv4
-until mount -t nfs4 node0:/shared /shared; do sleep 1; done"""
+until mount -t nfs4 node0:/ /shared; do sleep 1; done"""
 
 
 # ---- MPI libraries ----
 
-# How each MPI library is told to use the RDMA network.
-UCX = {"UCX_TLS": "rc_verbs,ud_verbs,self,sm", "UCX_NET_DEVICES": f"{DEVICE}:1"}
+# How each MPI library is told to use the RDMA network. UCX would take datagrams of Soft-RoCE for another port's.
+UCX = {"UCX_TLS": "rc_verbs,ud_verbs,self,sm", "UCX_NET_DEVICES": f"{DEVICE}:1", "UCX_IB_GID_INDEX": "1",
+       "UCX_UD_VERBS_ETH_DGID_CHECK": "n"}
 OFI = {"FI_PROVIDER": "verbs;ofi_rxm"}
+TCP = ("--mca oob_tcp_if_include eth0",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,21 +233,23 @@ class Network:
     env: dict
     options: tuple = ()
 
-    def command(self, ranks_per_node, words, env=None):
-        """The launcher's command line, on both nodes, as many ranks on each; it runs on node0."""
-        ranks, variables = COUNT * ranks_per_node, {**self.env, **(env or {})}
+    def command(self, ranks_per_node, words, env=None, ranks=None, slots=None):
+        """The launcher's command line, which runs on node0: so many ranks on each node, unless there are fewer. slots:
+        of each node, for what the job spawns."""
+        ranks, variables = ranks or COUNT * ranks_per_node, {**self.env, **(env or {})}
+        slots = slots or (ranks_per_node, ranks_per_node)
         if self.mpi == "mpich":
             settings = [word for name, value in variables.items() for word in ("-genv", name, f"'{value}'")]
             launcher = ["mpiexec.mpich", "-hosts", "node0,node1", "-ppn", str(ranks_per_node), *settings]
         else:
             settings = [word for name, value in variables.items() for word in ("-x", f"'{name}={value}'")]
             launcher = ["mpirun.openmpi", "--allow-run-as-root", "--host",
-                        f"node0:{ranks_per_node},node1:{ranks_per_node}", "--bind-to", "none", *settings]
+                        f"node0:{slots[0]},node1:{slots[1]}", "--bind-to", "none", *settings]
         return " ".join([*launcher, *self.options, "-n", str(ranks), *(str(word) for word in words)])
 
 
 NETWORKS = [
     Network("mpich-ucx", "mpich", UCX),
-    Network("openmpi-ucx", "openmpi", UCX, ("--mca pml ucx --mca osc ucx --mca btl ^openib",)),
-    Network("openmpi-ofi", "openmpi", OFI, ("--mca pml cm --mca mtl ofi --mca btl ^openib,ofi",)),
+    Network("openmpi-ucx", "openmpi", UCX, (*TCP, "--mca pml ucx --mca osc ucx --mca btl ^openib")),
+    Network("openmpi-ofi", "openmpi", OFI, (*TCP, "--mca pml cm --mca mtl ofi --mca btl ^openib,ofi")),
 ]

@@ -6,11 +6,11 @@ import pytest
 
 from cluster import NETWORKS
 from guests import PROGRAMS
-from jobs import ONESPACE, RUN
+from jobs import BUILD, ONESPACE, RUN
 from launchers import none_wrong
 
 pytestmark = pytest.mark.long
-ROUNDS = 10000  # of all ranks of a node together
+BUFFERS = 10000  # of all ranks together
 KINDS = ["processes", "tasks"]
 RANKS_PER_NODE = [2, 4]
 
@@ -24,7 +24,7 @@ def results_of(text):
 def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
     """UCX looks itself whether the first page of a registration has moved, and then aborts."""
     which = ["shared", "allocate", "malloc", *(["lent"] if kind == "tasks" else [])]
-    result = run(network, kind, each, "network_check", ROUNDS // each, 3600, *which, env={"UCX_RCACHE_CHECK_PFN": "1"})
+    result = run(network, kind, each, "network_check", BUFFERS // (2 * each), 3600, *which, env={"UCX_RCACHE_CHECK_PFN": "1"})
     result.expect()
     assert results_of(result.text) == none_wrong(2 * each), result
 
@@ -51,17 +51,29 @@ def test_killed_rank_leaves_no_queue_pair(nodes, run, network, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_spawned_processes(run, network, kind):
-    result = run(network, kind, 2, "mpi_spawn").expect()
+@pytest.mark.parametrize("network", NETWORKS[1:], ids=lambda network: network.name)
+def test_spawned_processes(nodes, network, kind):
+    """On the other node. Debian's MPICH 4.0 cannot spawn, on one node either."""
+    words = [*(RUN if kind == "tasks" else []), PROGRAMS / network.mpi / "mpi_spawn"]
+    result = nodes.run(network.command(1, words, ranks=1, slots=(1, 2))).expect()
     assert "sum 83" in result.text, result
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_on_storage_of_a_shared_file_system(nodes, run, kind):
+    """By NFS: node1's ranks map files that are on node0."""
     nodes.run("rm -rf /shared/*; mkdir -m 1777 /shared/windows").expect()
-    result = run(NETWORKS[0], kind, 2, "mpi_storage", "/shared/windows", "one_file_at_unaligned_offsets",
-                 "puts_and_gets", "large_puts_and_gets", "combined").expect()
+    prefix = [] if kind == "tasks" else ["env", f"LD_PRELOAD={BUILD}/lib/libonespace-mpi-mpich.so"]
+    result = run(NETWORKS[0], kind, 2, "mpi_storage", "/shared/windows", "puts_and_gets", "combined", "attributes",
+                 prefix=prefix).expect()
     assert results_of(result.text) == none_wrong(4), result
+
+
+def test_bytes_of_one_page_on_two_nodes_are_warned_of(nodes, run):
+    """Each node's client writes the whole page."""
+    nodes.run("rm -rf /shared/*; mkdir -m 1777 /shared/windows").expect()
+    result = run(NETWORKS[0], "tasks", 2, "mpi_storage", "/shared/windows", "one_file_at_unaligned_offsets")
+    assert "ranks 1 and 2, on two nodes, have bytes of one page of /shared/windows/" in result.text, result
 
 
 def test_too_little_locked_memory_is_reported(nodes):
@@ -81,5 +93,5 @@ def test_locked_memory_of_a_rank(nodes, run):
     show = ["sh", "-c", "'(sleep 4; grep -h VmPin /proc/$$/status >&2) & exec \"$@\"'", "sh"]
     result = run(NETWORKS[0], "processes", 2, "network_check", 400, 3600, "malloc", prefix=show)
     sizes = [int(size) for size in re.findall(r"VmPin:\s+(\d+) kB", result.text)]
-    assert sizes and max(sizes) <= 65536, result
+    assert sizes and max(sizes) <= 57536 + 1024, result
 

@@ -1,9 +1,10 @@
-/* src/mpi/collectives/nodes.c: MPI_Allreduce over several nodes: the ranks of a node combine their
- * data, its first rank, the leader, exchanges the sum with the leaders of other nodes, and the
- * ranks read the result in the leader's memory. Leaders send messages by the MPI library.
+/* src/mpi/collectives/nodes.c: communicators over several nodes, and MPI_Allreduce on them: the
+ * ranks of a node combine their data, its first rank, the leader, exchanges the sum with the
+ * leaders of other nodes, and the ranks read the result in the leader's memory. Leaders send
+ * messages by the MPI library.
  *
- * Only MPI_Allreduce, because each rank waits for all others anyway; and only little data, because
- * for much data the library is best: all ranks' links carry it at once.
+ * Only little data, because for much data the library is best: all ranks' links carry it at once.
+ * Other operations are in node_exchange.c.
  *
  * A rank whose arguments are wrong does not know what the other ranks do. So nothing that all ranks
  * do depends on arguments: the ranks of a node reduce records of a fixed size to the leader, the
@@ -39,15 +40,6 @@ enum {
     RECORD_BYTES = sizeof(struct nodes_record),
     HEAD_BYTES = offsetof(struct nodes_record, data),
     BUFFER_BYTES = HEAD_BYTES + DATA_MAX_BYTES,
-};
-
-struct nodes {
-    MPI_Comm node_comm, leader_comm; /* leader_comm: MPI_COMM_NULL if this rank is not a leader */
-    struct engine *engine;           /* of node_comm; NULL: this rank is alone */
-    int rank, ranks;
-    int node, count; /* this rank's node; of how many */
-    int ranks_are_in_node_order;
-    char *buffers[2]; /* of a leader: for messages, BUFFER_BYTES each */
 };
 
 struct nodes_call {
@@ -88,22 +80,32 @@ static int watch_finalize(void)
     return result == MPI_SUCCESS ? pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
 }
 
-/* first_ranks: the first rank on each rank's node. Returns the number of ranks on this one. */
-static int locate_ranks(struct nodes *nodes, const int *first_ranks)
+/* Lists the ranks of each node, which are numbered by their first ranks. first_ranks: of each
+ * rank's node. */
+static void locate_ranks(struct nodes *nodes, const int *first_ranks)
 {
-    int neighbours = 0, last_first = 0, own_first = first_ranks[nodes->rank];
+    int at = 0;
     nodes->ranks_are_in_node_order = 1;
-    for (int i = 0; i < nodes->ranks; i++) {
-        if (i == own_first)
-            nodes->node = nodes->count;
-        if (first_ranks[i] == i) {
-            nodes->count++;
-            last_first = i;
+    nodes->fewest = nodes->ranks;
+    for (int first = 0; first < nodes->ranks; first++) {
+        if (first_ranks[first] != first)
+            continue;
+        nodes->starts[nodes->count] = at;
+        for (int i = first; i < nodes->ranks; i++) {
+            if (first_ranks[i] != first)
+                continue;
+            if (i == nodes->rank) {
+                nodes->node = nodes->count;
+                nodes->local = at - nodes->starts[nodes->count];
+            }
+            nodes->ranks_are_in_node_order &= i == at;
+            nodes->members[at++] = i;
         }
-        neighbours += first_ranks[i] == own_first;
-        nodes->ranks_are_in_node_order &= first_ranks[i] == last_first;
+        int ranks = at - nodes->starts[nodes->count++];
+        nodes->fewest = ranks < nodes->fewest ? ranks : nodes->fewest;
+        nodes->most = ranks > nodes->most ? ranks : nodes->most;
     }
-    return neighbours;
+    nodes->starts[nodes->count] = at;
 }
 
 static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank)
@@ -112,8 +114,12 @@ static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank
     if (result == MPI_SUCCESS)
         result = pmpi()->Comm_split(comm, first_rank == nodes->rank ? 0 : MPI_UNDEFINED,
                                     nodes->rank, &nodes->leader_comm);
+    if (result == MPI_SUCCESS) /* not a duplicate, which would call the program's callbacks */
+        result = pmpi()->Comm_split(comm, 0, nodes->rank, &nodes->messages_comm);
     if (result == MPI_SUCCESS)
         result = pmpi()->Comm_set_errhandler(nodes->node_comm, MPI_ERRORS_RETURN);
+    if (result == MPI_SUCCESS)
+        result = pmpi()->Comm_set_errhandler(nodes->messages_comm, MPI_ERRORS_RETURN);
     if (result == MPI_SUCCESS && is_leader(nodes))
         result = pmpi()->Comm_set_errhandler(nodes->leader_comm, MPI_ERRORS_RETURN);
     return result;
@@ -135,12 +141,17 @@ static struct nodes *allocate(const struct group *group, int leads)
         return NULL;
     nodes->rank = group->rank;
     nodes->ranks = group->ranks;
-    nodes->node_comm = nodes->leader_comm = MPI_COMM_NULL;
+    nodes->node_comm = nodes->leader_comm = nodes->messages_comm = MPI_COMM_NULL;
+    nodes->members = calloc((size_t)group->ranks, sizeof(*nodes->members));
+    nodes->starts = calloc((size_t)group->ranks + 1, sizeof(*nodes->starts));
+    nodes->sent = malloc(3 * (size_t)NODES_BUFFER_BYTES);
     nodes->buffers[0] = leads ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
-    if (leads && !nodes->buffers[0]) {
+    if (!nodes->members || !nodes->starts || !nodes->sent || (leads && !nodes->buffers[0])) {
         nodes_free(nodes);
         return NULL;
     }
+    nodes->received = nodes->sent + NODES_BUFFER_BYTES;
+    nodes->packed = nodes->received + NODES_BUFFER_BYTES;
     if (leads)
         nodes->buffers[1] = nodes->buffers[0] + BUFFER_BYTES;
     return nodes;
@@ -149,7 +160,8 @@ static struct nodes *allocate(const struct group *group, int leads)
 /* 1: there are several nodes, at least one with several ranks, and each of those has an engine. */
 static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first_ranks, int *error)
 {
-    int is_alone = locate_ranks(nodes, first_ranks) == 1;
+    locate_ranks(nodes, first_ranks);
+    int is_alone = nodes->starts[nodes->node + 1] - nodes->starts[nodes->node] == 1;
     if (nodes->count == 1 || nodes->count == nodes->ranks)
         return 0;
     *error = watch_finalize();
@@ -190,6 +202,11 @@ void nodes_free(struct nodes *nodes)
         pmpi()->Comm_free(&nodes->node_comm);
     if (!is_finalizing && nodes->leader_comm != MPI_COMM_NULL)
         pmpi()->Comm_free(&nodes->leader_comm);
+    if (!is_finalizing && nodes->messages_comm != MPI_COMM_NULL)
+        pmpi()->Comm_free(&nodes->messages_comm);
+    free(nodes->members);
+    free(nodes->starts);
+    free(nodes->sent);
     free(nodes->buffers[0]);
     free(nodes);
 }
@@ -556,10 +573,10 @@ int nodes_run(struct coll_call *call)
     struct nodes *nodes = call->communicator->nodes;
     struct nodes_record *record = &state.record;
     int result = MPI_SUCCESS;
-    if (call->operation != COLL_ALLREDUCE)
-        return 0;
     call->rank = nodes->rank;
     call->size = nodes->ranks;
+    if (call->operation != COLL_ALLREDUCE)
+        return nodes_exchange(call);
     call->error = prepare(&state, call);
     if (call->error != MPI_SUCCESS)
         record->decision = NODES_ERROR;

@@ -1,14 +1,36 @@
-/* src/mpi/collectives/nodes.h: MPI_Allreduce on communicators whose ranks are in several spaces, on
- * several nodes. The MPI library runs all other operations of such a communicator. */
+/* src/mpi/collectives/nodes.h: short collective operations on communicators whose ranks are in
+ * several spaces, on several nodes. The MPI library runs all others. */
 #ifndef ONESPACE_MPI_COLLECTIVES_NODES_H
 #define ONESPACE_MPI_COLLECTIVES_NODES_H
 
 #include "mpi/collectives/coll_call.h"
+
+enum { NODES_BUFFER_BYTES = 1 << 20, NODES_PER_LEADER_MAX = 8 };
+
+struct nodes {
+    MPI_Comm node_comm;     /* the ranks of this node */
+    MPI_Comm leader_comm;   /* the first ranks of all nodes; MPI_COMM_NULL on others */
+    MPI_Comm messages_comm; /* all ranks, for messages between leaders */
+    struct engine *engine;  /* of node_comm; NULL: this rank is alone */
+    int rank, ranks;
+    int node, count;  /* this rank's node; of how many */
+    int local;        /* its number among the ranks of its node */
+    int fewest, most; /* ranks on a node */
+    int *members;     /* all ranks, node by node */
+    int *starts;      /* where in it each node begins; one more than there are nodes */
+    int ranks_are_in_node_order;
+    char *buffers[2]; /* of the first rank of a node, for messages of MPI_Allreduce (nodes.c) */
+    /* NODES_BUFFER_BYTES each, for messages of node_exchange.c and data without gaps. */
+    char *sent, *received, *packed;
+};
 
 /* Collective. NULL: no two ranks share a space, or all do, or a space has no memory for an engine;
  * or, with *error set, MPI failed. */
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error);
 /* Collective. NULL: nothing happens. */
 void nodes_free(struct nodes *nodes);
+/* node_exchange.c: runs a call other than MPI_Allreduce. 0: the MPI library runs it, on all ranks.
+ */
+int nodes_exchange(struct coll_call *call);
 
 #endif

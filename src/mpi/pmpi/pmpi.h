@@ -48,6 +48,8 @@
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
+    X(Irecv)                                                                                       \
+    X(Isend)                                                                                       \
     X(Op_commutative)                                                                              \
     X(Query_thread)                                                                                \
     X(Recv)                                                                                        \
@@ -64,6 +66,7 @@
     X(Type_size)                                                                                   \
     X(Type_size_x)                                                                                 \
     X(Wait)                                                                                        \
+    X(Waitall)                                                                                     \
     X(Win_call_errhandler)                                                                         \
     X(Win_create_dynamic)                                                                          \
     X(Win_create)                                                                                  \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -162,6 +163,47 @@ static void warn_of_overlap(const struct storage_window *storage, const struct g
         }
 }
 
+/* Whether each node keeps copies of the file's pages, and writes whole ones, without regard to the
+ * other nodes' copies: NFS and SMB. */
+static int is_cached_by_node(const struct storage_file *file)
+{
+    enum { NFS = 0x6969 };
+    static const unsigned SMB = 0xfe534d42, CIFS = 0xff534d42;
+    struct statfs about;
+    if (fstatfs(file->fd, &about) != 0)
+        return 0;
+    unsigned type = (unsigned)about.f_type;
+    return type == NFS || type == SMB || type == CIFS;
+}
+
+/* The first rank of a pair on two nodes whose parts have bytes of one page prints a warning, once
+ * in its process. */
+static void warn_of_common_page(const struct storage_window *storage, const struct group *group,
+                                const struct storage_claim *all, const char *call)
+{
+    static _Atomic int has_warned; /* any thread that creates a window sets it, relaxed */
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct storage_claim own = all[storage->rank];
+    if (!own.path || !own.length)
+        return;
+    own.length = (own.offset % page + own.length + page - 1) / page * page;
+    own.offset -= own.offset % page;
+    for (int i = storage->rank + 1; i < group->ranks; i++) {
+        if (group_is_intra_node(group, i) || !is_same_file(group, all, storage->rank, i) ||
+            !overlap(&own, &all[i]) || !is_cached_by_node(&storage->own.region.file))
+            continue;
+        if (!atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
+            layer_message(storage->rank,
+                          "%s: ranks %d and %d, on two nodes, have bytes of one page of %s, whose "
+                          "file system keeps a copy of the page on each node: the copy that is "
+                          "written later replaces the other's bytes; begin the parts of each node "
+                          "at a multiple of %llu bytes, or give each rank a file",
+                          call, storage->rank, i, storage->hints.filename,
+                          (unsigned long long)page);
+        return;
+    }
+}
+
 /* In a contiguous window the parts follow one another, beginning at the offset. */
 static void compute_offsets(const struct group *group, const uint64_t *sizes, int lead,
                             struct storage_claim *all)
@@ -214,6 +256,7 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     find_overlaps(storage, group, all);
     if (storage->overlaps)
         warn_of_overlap(storage, group, all, call);
+    warn_of_common_page(storage, group, all, call);
     struct storage_claim *claim = &all[storage->rank];
     storage->own.layout.file_offset = claim->offset;
     storage->own.layout.storage_length = claim->length;

@@ -1,4 +1,4 @@
-"""MPI_Allreduce of ranks on two nodes, namespaces of this machine; the library does the other operations."""
+"""Collective operations of ranks on two nodes, namespaces of this machine."""
 import os
 import re
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.alone
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 
 JOBS = [("random", "", "mpich", 3), ("pairs", "", "openmpi", 4), ("user_ops", "dense", "mpich", 4),
-        ("user_ops", "alike", "openmpi", 3)]
+        ("user_ops", "alike", "openmpi", 3), ("moves", "", "mpich", 4), ("moves", "", "openmpi", 4)]
 if LONG:
     JOBS += [("random", "", "openmpi", 4), ("pairs", "", "mpich", 4), ("pairs", "", "openmpi", 3)]
 
@@ -33,7 +33,7 @@ def test_results_are_right(guests, mpi_named, run_on_nodes, guest, which, name, 
     assert max(counts, default=1) > 0, text
 
 
-# The library does these: wrong arguments of one rank leave the others waiting, as without the layer.
+# Here the library reports: wrong arguments of one rank leave the others waiting, as without the layer.
 LEFT = ["Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather", "Allgatherv", "Alltoall", "Alltoallv",
         "Alltoallw", "Reduce", "Scan", "Exscan", "Reduce_scatter", "Reduce_scatter_block"]
 # MPI, its class MPI_ERR_OTHER, ranks, items: in the records of an agreement; behind them; what the library does.
