@@ -24,7 +24,8 @@ def results_of(text):
 def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
     """UCX looks itself whether the first page of a registration has moved, and then aborts."""
     which = ["shared", "allocate", "malloc", *(["lent"] if kind == "tasks" else [])]
-    result = run(network, kind, each, "network_check", BUFFERS // (2 * each), 3600, *which, env={"UCX_RCACHE_CHECK_PFN": "1"})
+    rounds = BUFFERS // (2 * each)
+    result = run(network, kind, each, "network_check", rounds, 3600, *which, env={"UCX_RCACHE_CHECK_PFN": "1"})
     result.expect()
     assert results_of(result.text) == none_wrong(2 * each), result
 
