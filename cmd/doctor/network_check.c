@@ -171,8 +171,10 @@ static void find_nodes(void)
     if (nodes < 2)
         fail("all ranks are on one node: start them on two or more");
     int(*places)[2] = malloc((size_t)ranks * sizeof(*places));
-    if (!places)
+    if (!places) {
         MPI_Abort(MPI_COMM_WORLD, 3);
+        return;
+    }
     own[0] = first, own[1] = node_rank;
     MPI_Allgather(own, 2, MPI_INT, places, 2, MPI_INT, MPI_COMM_WORLD);
     /* Counterparts form a ring, in the order of their ranks. */
