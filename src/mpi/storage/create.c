@@ -14,7 +14,7 @@
 /* A rank's claim: the bytes of the file that its part lies on. */
 struct storage_claim {
     int32_t error; /* an error class */
-    int32_t is_contiguous, is_memory, has_offset;
+    int32_t is_contiguous, is_memory, has_offset, is_cached_by_node;
     uint64_t device, inode, path; /* path: hash of the resolved path; 0: no file */
     uint64_t offset, length;      /* of the file */
 };
@@ -33,6 +33,19 @@ static uint64_t hash_path(const char *path)
     return hash;
 }
 
+/* Whether each node keeps copies of the file's pages, and writes whole ones, without regard to the
+ * other nodes' copies: NFS and SMB. */
+static int is_cached_by_node(const struct storage_file *file)
+{
+    enum { NFS = 0x6969 };
+    static const unsigned SMB = 0xfe534d42, CIFS = 0xff534d42;
+    struct statfs about;
+    if (fstatfs(file->fd, &about) != 0)
+        return 0;
+    unsigned type = (unsigned)about.f_type;
+    return type == NFS || type == SMB || type == CIFS;
+}
+
 /* This rank's claim, once its file is open. error: an error class. */
 static struct storage_claim own_claim(const struct storage_window *storage, int error)
 {
@@ -42,6 +55,7 @@ static struct storage_claim own_claim(const struct storage_window *storage, int 
         .is_contiguous = storage->is_contiguous,
         .is_memory = !storage->hints.is_storage,
         .has_offset = storage->hints.has_offset,
+        .is_cached_by_node = file->fd >= 0 && is_cached_by_node(file),
         .device = file->device,
         .inode = file->inode,
         .path = file->fd >= 0 ? hash_path(file->path) : 0,
@@ -163,19 +177,6 @@ static void warn_of_overlap(const struct storage_window *storage, const struct g
         }
 }
 
-/* Whether each node keeps copies of the file's pages, and writes whole ones, without regard to the
- * other nodes' copies: NFS and SMB. */
-static int is_cached_by_node(const struct storage_file *file)
-{
-    enum { NFS = 0x6969 };
-    static const unsigned SMB = 0xfe534d42, CIFS = 0xff534d42;
-    struct statfs about;
-    if (fstatfs(file->fd, &about) != 0)
-        return 0;
-    unsigned type = (unsigned)about.f_type;
-    return type == NFS || type == SMB || type == CIFS;
-}
-
 /* The first rank of a pair on two nodes whose parts have bytes of one page prints a warning, once
  * in its process. */
 static void warn_of_common_page(const struct storage_window *storage, const struct group *group,
@@ -190,7 +191,7 @@ static void warn_of_common_page(const struct storage_window *storage, const stru
     own.offset -= own.offset % page;
     for (int i = storage->rank + 1; i < group->ranks; i++) {
         if (group_is_intra_node(group, i) || !is_same_file(group, all, storage->rank, i) ||
-            !overlap(&own, &all[i]) || !is_cached_by_node(&storage->own.region.file))
+            !overlap(&own, &all[i]) || !(own.is_cached_by_node || all[i].is_cached_by_node))
             continue;
         if (!atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
             layer_message(storage->rank,
@@ -264,7 +265,10 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     if (result == 0)
         result =
             storage_file_reserve(file, (struct storage_range){claim->offset, claim->length}, error);
-    return result == 0 ? map_own(storage, group, all, error) : result;
+    if (result == 0)
+        result = map_own(storage, group, all, error);
+    storage->has_device_writes = result == 0 && device_writes_are_possible(storage);
+    return result;
 }
 
 /* ---- Creation ---- */

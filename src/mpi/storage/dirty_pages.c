@@ -1,9 +1,12 @@
-/* src/mpi/storage/dirty_pages.c: which pages of a window with versions are dirty. */
+/* src/mpi/storage/dirty_pages.c: which pages of a window on storage are dirty. */
 #include "mpi/storage/storage_window.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -100,11 +103,60 @@ static int pages_can_be_pinned(const struct storage_window *storage)
            status.f_type == HUGETLBFS_MAGIC;
 }
 
+/* ---- Writes by network devices ----
+ *
+ * MPI libraries register a window's memory with the network, and other nodes' puts then go there
+ * without the CPU. The kernel does not see such a write: the page is not dirty, msync writes
+ * nothing, and the tracking of stores misses it. (Linux 6.5 and later refuse the registration of
+ * files on disk.) */
+
+/* Whether this process uses RDMA, as by now the MPI library has begun to. */
+static int has_network_device(void)
+{
+    static const char verbs[] = "/dev/infiniband/";
+    char path[sizeof(verbs)];
+    int found = 0;
+    DIR *list = opendir("/proc/self/fd");
+    for (struct dirent *entry; list && !found && (entry = readdir(list));)
+        found = readlinkat(dirfd(list), entry->d_name, path, sizeof(path)) >=
+                    (ssize_t)sizeof(verbs) - 1 &&
+                memcmp(path, verbs, sizeof(verbs) - 1) == 0;
+    if (list)
+        closedir(list);
+    return found;
+}
+
+int device_writes_are_possible(const struct storage_window *storage)
+{
+    int is_one_node = 1;
+    for (int i = 0; i < storage->ranks; i++)
+        is_one_node &= group_is_intra_node(storage->group, i);
+    return !is_one_node && storage->own.region.length && has_network_device();
+}
+
+void device_writes_mark(const struct storage_region *region, struct storage_range range)
+{
+    enum { PAGES = 1024 };
+    unsigned char is_resident[PAGES];
+    uintptr_t page = storage_page_size();
+    uintptr_t at = ((uintptr_t)region->base + range.offset) & -page;
+    uintptr_t end = (uintptr_t)region->base + range.offset + range.length;
+    while (at < end) {
+        size_t pages = (end - at + page - 1) / page;
+        pages = pages < PAGES ? pages : PAGES;
+        int is_known = mincore((void *)at, pages * page, is_resident) == 0;
+        for (size_t i = 0; i < pages; i++)
+            if (!is_known || is_resident[i] & 1) /* an atomic store that changes nothing */
+                atomic_fetch_or_explicit((_Atomic char *)(at + i * page), 0, memory_order_relaxed);
+        at += pages * page;
+    }
+}
+
 /* Whether all stores into this rank's part can be tracked. */
 static int all_stores_are_tracked(const struct window *window)
 {
     const struct storage_window *storage = window->provider_data;
-    if (storage->overlaps) /* through the other parts' mappings */
+    if (storage->overlaps || storage->has_device_writes) /* through other mappings, or none */
         return 0;
     if (window->group->is_one_space || storage->ranks == 1)
         return 1;

@@ -233,24 +233,26 @@ static int accepts(const struct window_request *request, uint64_t *memory, int *
 }
 
 /* The memory part has nothing to flush. */
-static int flush_part(struct storage_part *part, uint64_t offset, uint64_t length,
-                      struct storage_error *error)
+static int flush_part(struct storage_window *storage, struct storage_part *part, uint64_t offset,
+                      uint64_t length, struct storage_error *error)
 {
     const struct storage_layout *layout = &part->layout;
     uint64_t begin = layout->storage_first ? 0 : layout->memory_length, end = offset + length;
     uint64_t stop = begin + layout->storage_length;
     offset = offset < begin ? begin : offset;
     end = end > stop ? stop : end;
-    return offset < end
-               ? storage_region_flush(&part->region,
-                                      (struct storage_range){offset - begin, end - offset}, error)
-               : 0;
+    if (offset >= end)
+        return 0;
+    const struct storage_range range = {offset - begin, end - offset};
+    if (part == &storage->own && storage->has_device_writes)
+        device_writes_mark(&part->region, range);
+    return storage_region_flush(&part->region, range, error);
 }
 
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error)
 {
-    return flush_part(&storage->own, offset, length, error);
+    return flush_part(storage, &storage->own, offset, length, error);
 }
 
 /* A program may compute the addresses of the parts of a shared window without a query. */
@@ -272,7 +274,7 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
         if (!part || (i != storage->rank && !take_dirty(window, i)))
             continue;
         *bytes += part->layout.storage_length;
-        int result = flush_part(part, 0, storage_part_size(part), error);
+        int result = flush_part(storage, part, 0, storage_part_size(part), error);
         outcome = outcome < 0 ? outcome : result;
     }
     return outcome;
@@ -300,7 +302,7 @@ static void close_storage(struct window *window)
         if (storage->is_node_leader && storage->own.region.file.fd >= 0)
             result = storage_file_unlink(&storage->own.region.file, &error);
     } else if (!storage->hints.discard) {
-        result = flush_part(&storage->own, 0, storage_part_size(&storage->own), &error);
+        result = flush_part(storage, &storage->own, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
     storage->is_closing = allreduce_min_begin(&storage->all_ranks, -class) == 0;

@@ -38,10 +38,12 @@ struct storage_window {
     int is_node_leader;                 /* this is the lowest rank of the node with its file */
     int overlaps;                       /* parts of the window share bytes of a file */
     int has_memory_ranks;               /* some rank has asked for memory */
-    struct agreement_comm all_ranks;    /* of the window */
-    int is_closing;                     /* close has sent its outcome to all ranks */
-    int close_result;                   /* outcome of close, if it could not be sent */
-    pthread_mutex_t mutex;              /* guards `requests` and tracking; never held across MPI */
+    int has_device_writes; /* a network device may write into this rank's part, unseen by the
+                            * kernel: puts by RDMA from other nodes mark no page dirty */
+    struct agreement_comm all_ranks; /* of the window */
+    int is_closing;                  /* close has sent its outcome to all ranks */
+    int close_result;                /* outcome of close, if it could not be sent */
+    pthread_mutex_t mutex;           /* guards `requests` and tracking; never held across MPI */
     struct onespace_window_request *requests;
     struct storage_counters *counts;
     int versions_kept;       /* 0: the window has no versions */
@@ -129,6 +131,12 @@ struct storage_counters {
 void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t since, int result);
 
 /* ---- Dirty pages (dirty_pages.c) ---- */
+
+/* Whether a network device may write into this rank's part: storage_window.has_device_writes. */
+int device_writes_are_possible(const struct storage_window *storage);
+/* Marks as dirty the pages in memory of a range of this rank's region, which a device may have
+ * written. */
+void device_writes_mark(const struct storage_region *region, struct storage_range range);
 
 /* Bytes of the maps of all parts; `sizes` by rank. */
 size_t dirty_maps_size(const uint64_t *sizes, int ranks);
