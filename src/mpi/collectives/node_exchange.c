@@ -280,8 +280,12 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     exchange->nodes = nodes;
     exchange->is_alltoall = is_alltoall;
     if ((in_place && is_alltoall) || recvbuf->count <= 0 ||
-        (!in_place && sendbuf->addr == recvbuf->addr) ||
         buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype) != MPI_SUCCESS)
+        return 0;
+    /* Aliases that MPICH rejects. */
+    if (is_alltoall ? !coll_may_alias() && sendbuf->addr == recvbuf->addr &&
+                          sendbuf->datatype == recvbuf->datatype
+                    : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
         return 0;
     exchange->block = (size_t)recvbuf->count * exchange->recvtype.size;
     if (exchange->block == 0 || exchange->block > max_bytes ||
