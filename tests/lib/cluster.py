@@ -95,8 +95,9 @@ class Cluster:
         dependencies = dict(line.split(":") for line in (directory / "modules.dep").read_text().splitlines())
         found = []
         for name in MODULES_FOR_ROOT:
-            path, = (path for path in dependencies if path.split("/")[-1].split(".")[0] == name)
-            found += [file for file in [*reversed(dependencies[path].split()), path] if file not in found]
+            for path in dependencies:  # or it is part of the kernel
+                if path.split("/")[-1].split(".")[0] == name:
+                    found += [file for file in [*reversed(dependencies[path].split()), path] if file not in found]
         return [directory / path for path in found]
 
     def write_initramfs(self):
