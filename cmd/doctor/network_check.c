@@ -7,7 +7,7 @@
  * in turn:
  *
  *   shared    a window of MPI_Win_allocate_shared
- *   allocate  its own part of a window of MPI_Win_allocate
+ *   allocate  its own part of a window of MPI_Win_allocate, if the library can make one
  *   malloc    its own memory
  *   lent      its neighbour's private mapping, which only tasks can use: of a process its own
  *
@@ -187,6 +187,21 @@ static void find_nodes(void)
     free(places);
 }
 
+/* Whether the library has one-sided communication for this network; Open MPI 4 has none for TCP. */
+static int can_allocate_windows(void)
+{
+    MPI_Win window = MPI_WIN_NULL;
+    char *base;
+    int can, all_can;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    can = MPI_Win_allocate(1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window) == MPI_SUCCESS;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Allreduce(&can, &all_can, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (all_can)
+        MPI_Win_free(&window);
+    return all_can;
+}
+
 /* Whether another round is to begin: every few rounds rank 0 decides for all. */
 static int goes_on(int round, int rounds, double end)
 {
@@ -210,6 +225,13 @@ int main(int argc, char **argv)
     if (rounds <= 0 || seconds <= 0 || choose_kinds(argv + 3, is_chosen) != argc - 3)
         fail("usage: network_check ROUNDS SECONDS [shared|allocate|malloc|lent]...");
     find_nodes();
+    int has_windows = can_allocate_windows(), chosen = 0;
+    for (int i = 0; i < KINDS; i++) {
+        is_chosen[i] &= has_windows || kinds[i].allocate != allocate_window;
+        chosen += is_chosen[i];
+    }
+    if (!chosen)
+        fail("this MPI library cannot allocate windows over this network");
     double end = MPI_Wtime() + seconds;
     for (int i = 0; goes_on(round, rounds, end); i = (i + 1) % KINDS) {
         while (!is_chosen[i])
