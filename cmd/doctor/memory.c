@@ -172,7 +172,7 @@ static void say_locked_memory(void)
     else if (capacity.available == CAPACITY_UNLIMITED)
         doctor_say(
             DOCTOR_GOOD, subject, NULL,
-            "%s, which binds nobody here: there is no RDMA network, or you have CAP_IPC_LOCK",
+            "%s, which does not limit you: there is no RDMA network, or you have CAP_IPC_LOCK",
             output_bytes(text, limit.rlim_cur));
     else
         doctor_say(DOCTOR_WARNING, subject,

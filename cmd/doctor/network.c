@@ -109,21 +109,31 @@ static int compile_program(void)
 
 /* ---- The job ---- */
 
-/* Of the lines "rank 3: 0 wrong": how many there are, and the sum of what was wrong. */
-static int count_ranks(const char *output, long *wrong)
+/* What the program has printed. */
+struct job_result {
+    int rounds, nodes, ranks_per_node; /* by its first rank; nodes 0: not printed */
+    int ranks;                         /* that have printed what was wrong, */
+    long wrong;                        /* together so many bytes */
+};
+
+static struct job_result read_result(const char *output)
 {
-    int ranks = 0, rank, length;
-    long bytes;
-    *wrong = 0;
+    struct job_result result = {0};
     for (const char *line = output; line; line = strchr(line, '\n')) {
+        int rank, rounds, nodes, each, length = 0;
+        long wrong;
         line += *line == '\n';
-        length = 0;
-        if (sscanf(line, "rank %d: %ld wrong%n", &rank, &bytes, &length) == 2 && length) {
-            ranks++;
-            *wrong += bytes;
+        if (sscanf(line, "rank %d: %ld wrong%n", &rank, &wrong, &length) == 2 && length) {
+            result.ranks++;
+            result.wrong += wrong;
+        } else if (sscanf(line, "%d rounds, %d nodes, %d ranks on each", &rounds, &nodes, &each) ==
+                   3) {
+            result.rounds = rounds;
+            result.nodes = nodes;
+            result.ranks_per_node = each;
         }
     }
-    return ranks;
+    return result;
 }
 
 /* Why a job failed: what the program says, or the last line with a word. Changes the output. */
@@ -145,29 +155,23 @@ static int say_result(const char *subject, int status, char *output, const char 
 {
     static const char fix[] = "See whether the command works by hand: two nodes or more, as many "
                               "ranks on each.";
-    int rounds, nodes = 0, each;
-    long wrong;
-    int ranks = count_ranks(output, &wrong);
-    for (const char *line = output; line && nodes == 0; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (sscanf(line, "%d rounds, %d nodes, %d ranks on each", &rounds, &nodes, &each) != 3)
-            nodes = 0;
-    }
-    int is_complete = nodes > 0 && ranks == nodes * each;
-    if (wrong)
+    const struct job_result job = read_result(output);
+    int is_complete = job.nodes > 0 && job.ranks == job.nodes * job.ranks_per_node;
+    if (job.wrong)
         doctor_say(DOCTOR_WRONG, subject,
                    "See docs/networks.md; if only tasks are concerned, report it to the onespace "
                    "project.",
-                   "%ld bytes arrived wrong in memory that was freed and allocated again", wrong);
+                   "%ld bytes arrived wrong in memory that was freed and allocated again",
+                   job.wrong);
     else if (is_complete && status == -ETIMEDOUT)
         doctor_say(DOCTOR_WARNING, subject, "See whether MPI_Finalize ends by hand.",
                    "%d ranks on %d nodes, %d buffers and windows each: every byte was right, but "
                    "the job did not end in %d s",
-                   ranks, nodes, rounds, JOB_TIMEOUT_MS / 1000);
+                   job.ranks, job.nodes, job.rounds, JOB_TIMEOUT_MS / 1000);
     else if (is_complete && status == 0)
         doctor_say(DOCTOR_GOOD, subject, NULL,
-                   "%d ranks on %d nodes, %d buffers and windows each: every byte was right", ranks,
-                   nodes, rounds);
+                   "%d ranks on %d nodes, %d buffers and windows each: every byte was right",
+                   job.ranks, job.nodes, job.rounds);
     else
         doctor_say(DOCTOR_WRONG, subject, fix, "%s: %s", launcher,
                    status == -ETIMEDOUT ? "no end in two minutes" : reason_of(output));

@@ -154,15 +154,14 @@ static int choose_kinds(char *const *names, int is_chosen[KINDS])
 
 /* ---- Nodes ---- */
 
-/* Numbers the nodes by their first ranks, and finds the counterparts: the ranks of the same number
- * on other nodes. */
+/* Finds the counterparts: the ranks of the same number on other nodes. They form a ring, in the
+ * order of their ranks. */
 static void find_nodes(void)
 {
-    int first = rank, least, most, own[2];
+    int least, most;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
     MPI_Comm_rank(node, &node_rank);
     MPI_Comm_size(node, &node_ranks);
-    MPI_Bcast(&first, 1, MPI_INT, 0, node);
     MPI_Allreduce(&node_ranks, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     MPI_Allreduce(&node_ranks, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     nodes = ranks / node_ranks;
@@ -170,21 +169,19 @@ static void find_nodes(void)
         fail("the nodes have different numbers of ranks: start as many on each");
     if (nodes < 2)
         fail("all ranks are on one node: start them on two or more");
-    int(*places)[2] = malloc((size_t)ranks * sizeof(*places));
-    if (!places) {
+    int *numbers = malloc((size_t)ranks * sizeof(*numbers)); /* by rank, on its node */
+    if (!numbers) {
         MPI_Abort(MPI_COMM_WORLD, 3);
         return;
     }
-    own[0] = first, own[1] = node_rank;
-    MPI_Allgather(own, 2, MPI_INT, places, 2, MPI_INT, MPI_COMM_WORLD);
-    /* Counterparts form a ring, in the order of their ranks. */
+    MPI_Allgather(&node_rank, 1, MPI_INT, numbers, 1, MPI_INT, MPI_COMM_WORLD);
     to = from = -1;
     for (int step = 1; step < ranks && (to < 0 || from < 0); step++) {
         int after = (rank + step) % ranks, before = (rank + ranks - step) % ranks;
-        to = to < 0 && places[after][1] == node_rank ? after : to;
-        from = from < 0 && places[before][1] == node_rank ? before : from;
+        to = to < 0 && numbers[after] == node_rank ? after : to;
+        from = from < 0 && numbers[before] == node_rank ? before : from;
     }
-    free(places);
+    free(numbers);
 }
 
 /* Whether the library has one-sided communication for this network; Open MPI 4 has none for TCP. */

@@ -109,20 +109,11 @@ static int is_named_reaper(int pid, int *parent)
     return 1;
 }
 
-/* All users may read /proc/PID/status, also of an undumpable process. */
-static int handles_signal(int pid, int signal)
-{
-    char *status = proc_status_read(pid);
-    const char *handled = status ? proc_status_field(status, "SigCgt:") : NULL;
-    int result = handled && (strtoull(handled, NULL, 16) & signal_bit(signal)) != 0;
-    free(status);
-    return result;
-}
-
 static int awaits_signal(int pid)
 {
     int parent, grandparent;
-    return is_named_reaper(pid, &parent) && handles_signal(pid, DUMPABLE_SIGNAL) &&
+    return is_named_reaper(pid, &parent) &&
+           proc_status_has_bits(pid, "SigCgt:", signal_bit(DUMPABLE_SIGNAL)) &&
            !is_named_reaper(parent, &grandparent);
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/proc.h"
 #include "base/raw.h"
+#include "launch/identity.h"
 #include "space/layout.h"
 #include "space/registry.h"
 
@@ -68,7 +69,7 @@ static int mappings_are_exhausted(const struct mapping_count *count)
 
 /* The needs of the space and of each rank. A static program has 10 mappings, a dynamic one 25, a
  * rank of MPICH 100, of Open MPI 165. A rank of Open MPI has three threads, and each rank has a
- * shim. What a rank locks is that of UCX with the transport rc_verbs (tests/networks), without the
+ * shim. The locked memory was measured with UCX's transport rc_verbs (tests/networks), without the
  * program's data. Where mappings are scarce, the shim makes a rank of Open MPI load less, which
  * then has 114 (mpi_defaults.c). */
 struct need {
@@ -166,8 +167,8 @@ static uint64_t available_memory(void)
     return lower(lower(free ? free : CAPACITY_UNLIMITED, group), address_space_limit());
 }
 
-/* Whether there is a network card whose driver pins the memory that is registered with it. */
-static int has_network_card(void)
+/* Whether there is a network device whose driver pins the memory that is registered with it. */
+static int has_rdma_device(void)
 {
     static const char *const classes[] = {"/sys/class/infiniband", "/sys/class/cxi"};
     int found = 0;
@@ -181,19 +182,12 @@ static int has_network_card(void)
     return found;
 }
 
-static int may_exceed_locked_memory(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {{0}};
-    return syscall(SYS_capget, &header, sets) == 0 && (sets[0].effective & 1u << CAP_IPC_LOCK);
-}
-
 /* KiB. The kernel counts what drivers pin for each address space. */
 static uint64_t available_locked_memory(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-        may_exceed_locked_memory() || !has_network_card())
+        proc_status_has_bits(0, "CapEff:", UINT64_C(1) << CAP_IPC_LOCK) || !has_rdma_device())
         return CAPACITY_UNLIMITED;
     return limit.rlim_cur / 1024;
 }

@@ -45,6 +45,9 @@ char *proc_text_read(int pid, const char *name);
 /* The rest of the line that begins with `field`, such as "Uid:", or NULL. Not for Name, the first
  * line. */
 const char *proc_status_field(const char *status, const char *field);
+/* Whether a field of /proc/PID/status, a mask in hexadecimal such as "SigCgt:", has one of the
+ * bits. All users may read that file, also of an undumpable process. */
+int proc_status_has_bits(int pid, const char *field, uint64_t bits);
 /* Soft and hard limits by number, at most `count`, from the text of /proc/PID/limits. 0, or -EPROTO
  * when there are fewer. */
 int proc_limits_parse(const char *text, struct rlimit *limits, unsigned count);

@@ -106,6 +106,15 @@ const char *proc_status_field(const char *status, const char *field)
     return NULL;
 }
 
+int proc_status_has_bits(int pid, const char *field, uint64_t bits)
+{
+    char *status = proc_status_read(pid);
+    const char *mask = status ? proc_status_field(status, field) : NULL;
+    int result = mask && (strtoull(mask, NULL, 16) & bits) != 0;
+    free(status);
+    return result;
+}
+
 static const char *parse_limit(const char *at, rlim_t *limit)
 {
     static const char unlimited[] = "unlimited";

@@ -4,7 +4,6 @@ Both run a release of Debian with its generic kernel (scripts/fetch-nodes): thei
 read; what they write stays in their memory. This checkout is at its own path. /shared is one directory on both: node0
 exports it by NFS. The network is a socket of QEMU's; another, to which only this machine has access, carries the
 commands by SSH."""
-import contextlib
 import dataclasses
 import lzma
 import os
@@ -163,14 +162,6 @@ class Cluster:
         done = subprocess.run(self.command(node, f"exec 2>&1; {command}"), stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, timeout=timeout, check=False)
         return Result(done.returncode, done.stdout.decode(errors="replace"))
-
-    @contextlib.contextmanager
-    def started(self, command, node=0):
-        """A shell command that runs there meanwhile."""
-        with subprocess.Popen(self.command(node, f"exec 2>&1; {command}"), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE) as process:
-            yield process
-            process.kill()
 
     # ---- The network ----
 

@@ -4,7 +4,8 @@
  *   wrap/collectives.c   fills in a struct coll_call
  *   coll_begin           decides, from what is equal on all ranks, whether the layer runs the call
  *   the operation        checks this rank's arguments and runs the engine: barrier_bcast.c,
- *                        gather_scatter.c, alltoall.c, reduce.c; over several nodes nodes.c
+ *                        gather_scatter.c, alltoall.c, reduce.c; over several nodes nodes.c,
+ *                        node_exchange.c
  *   coll_end             one step of MPI's progress, and the communicator's error handler
  *
  * Once the decision is taken every rank takes part to the end. A rank whose own arguments are wrong

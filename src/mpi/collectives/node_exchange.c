@@ -18,8 +18,8 @@
 
 #include "mpi/collectives/nodes.h"
 
-/* What one rank sends. Beyond that the MPI library is faster: its ranks copy nothing, and all of
- * them send at once. */
+/* The most that one rank sends. Beyond that the MPI library is faster: its ranks copy nothing, and
+ * all of them send at once. */
 enum {
     BCAST_MAX_BYTES = 32 << 10,
     ALLGATHER_MAX_BYTES = 16 << 10,
@@ -27,7 +27,7 @@ enum {
 };
 _Static_assert((int)BCAST_MAX_BYTES <= (int)NODES_BUFFER_BYTES, "");
 
-/* What this rank exchanges with the leader of one other node. */
+/* Two messages: to the leader of another node, and from it. */
 struct message {
     int node, partner; /* its rank in nodes->messages_comm */
     size_t sent_bytes, received_bytes;
@@ -40,19 +40,19 @@ struct exchange {
     size_t block; /* bytes from one rank to another */
     int is_alltoall;
     struct item_layout recvtype;
-    struct engine_part own; /* what this rank offers; of MPI_Allgather in place, NULL and 0 */
+    struct engine_part own; /* the data of this rank */
     int messages;
     struct message message[NODES_PER_LEADER_MAX];
 };
 
 /* ---- Leaders ---- */
 
-static int size_of(const struct nodes *nodes, int node)
+static int ranks_on(const struct nodes *nodes, int node)
 {
     return nodes->starts[node + 1] - nodes->starts[node];
 }
 
-static int member(const struct nodes *nodes, int node, int local)
+static int rank_at(const struct nodes *nodes, int node, int local)
 {
     return nodes->members[nodes->starts[node] + local];
 }
@@ -60,7 +60,7 @@ static int member(const struct nodes *nodes, int node, int local)
 /* The local number of the rank of `node` that leads for the node `distance` places behind it. */
 static int leader_for(const struct nodes *nodes, int node, int distance)
 {
-    return (distance - 1) % size_of(nodes, node);
+    return (distance - 1) % ranks_on(nodes, node);
 }
 
 static int node_behind(const struct nodes *nodes, int node, int distance)
@@ -72,13 +72,13 @@ static int node_behind(const struct nodes *nodes, int node, int distance)
 static int partner_at(const struct nodes *nodes, int distance)
 {
     int node = node_behind(nodes, nodes->node, distance);
-    return member(nodes, node, leader_for(nodes, node, nodes->count - distance));
+    return rank_at(nodes, node, leader_for(nodes, node, nodes->count - distance));
 }
 
 /* For each distance at which the rank of this node with this local number leads. */
 #define EACH_DISTANCE(nodes, distance, local)                                                      \
     for (int distance = (local) + 1; distance < (nodes)->count;                                    \
-         distance += size_of(nodes, (nodes)->node))
+         distance += ranks_on(nodes, (nodes)->node))
 
 /* The most nodes for which one rank leads. */
 static int nodes_per_leader(const struct nodes *nodes)
@@ -125,9 +125,9 @@ static int exchange_messages(const struct nodes *nodes, const struct message *me
 static size_t bytes_from(const struct exchange *exchange, int node)
 {
     const struct nodes *nodes = exchange->nodes;
-    size_t blocks = (size_t)size_of(nodes, node);
+    size_t blocks = (size_t)ranks_on(nodes, node);
     if (exchange->is_alltoall)
-        blocks *= (size_t)size_of(nodes, nodes->node);
+        blocks *= (size_t)ranks_on(nodes, nodes->node);
     return blocks * exchange->block;
 }
 
@@ -135,14 +135,14 @@ static size_t bytes_from(const struct exchange *exchange, int node)
 static void place_messages(struct exchange *exchange)
 {
     const struct nodes *nodes = exchange->nodes;
-    size_t own_ranks = (size_t)size_of(nodes, nodes->node);
+    size_t own_ranks = (size_t)ranks_on(nodes, nodes->node);
     char *sent = nodes->sent, *received = nodes->received;
     exchange->messages = 0;
     EACH_DISTANCE(nodes, distance, nodes->local)
     {
         struct message *message = &exchange->message[exchange->messages++];
         int node = node_behind(nodes, nodes->node, distance);
-        size_t blocks = own_ranks * (exchange->is_alltoall ? (size_t)size_of(nodes, node) : 1);
+        size_t blocks = own_ranks * (exchange->is_alltoall ? (size_t)ranks_on(nodes, node) : 1);
         *message = (struct message){.node = node,
                                     .partner = partner_at(nodes, distance),
                                     .sent_bytes = blocks * exchange->block,
@@ -187,7 +187,7 @@ static void read_neighbour(void *context, int source, const struct engine_part *
 {
     struct exchange *exchange = context;
     const struct nodes *nodes = exchange->nodes;
-    int is_own = source == nodes->local, rank = member(nodes, nodes->node, source);
+    int is_own = source == nodes->local, rank = rank_at(nodes, nodes->node, source);
     if (is_own)
         part = &exchange->own;
     size_t blocks = exchange->is_alltoall ? (size_t)nodes->ranks : 1;
@@ -204,11 +204,11 @@ static void read_neighbour(void *context, int source, const struct engine_part *
         pack_block(exchange, part, nodes->sent + (size_t)source * exchange->block);
     for (int i = 0; exchange->is_alltoall && i < exchange->messages; i++) {
         const struct message *message = &exchange->message[i];
-        int count = size_of(nodes, message->node);
+        int count = ranks_on(nodes, message->node);
         char *to = message->sent + (size_t)source * (size_t)count * exchange->block;
         for (int local = 0; local < count; local++, to += exchange->block) {
             const struct engine_part block =
-                block_for(exchange, part, member(nodes, message->node, local));
+                block_for(exchange, part, rank_at(nodes, message->node, local));
             memcpy(to, block.data, block.bytes);
         }
     }
@@ -220,16 +220,16 @@ static void read_leader(void *context, int source, const struct engine_part *par
     struct exchange *exchange = context;
     const struct nodes *nodes = exchange->nodes;
     const char *from = source == nodes->local ? nodes->received : part->data;
-    int own_ranks = size_of(nodes, nodes->node);
+    int own_ranks = ranks_on(nodes, nodes->node);
     EACH_DISTANCE(nodes, distance, source)
     {
-        int node = node_behind(nodes, nodes->node, distance), count = size_of(nodes, node);
+        int node = node_behind(nodes, nodes->node, distance), count = ranks_on(nodes, node);
         for (int local = 0; local < count; local++) {
             size_t at = (size_t)local;
             if (exchange->is_alltoall)
                 at = at * (size_t)own_ranks + (size_t)nodes->local;
             const struct engine_part block = {from + at * exchange->block, exchange->block, NULL};
-            store_block(exchange, member(nodes, node, local), &block);
+            store_block(exchange, rank_at(nodes, node, local), &block);
         }
         from += bytes_from(exchange, node);
     }
@@ -347,7 +347,7 @@ static void receive_broadcast(void *context, int source, const struct engine_par
         return;
     coll_set_error(broadcast->call, typed_buf_receive(broadcast->buf, part));
     if (part->bytes != expected) {
-        coll_report_sizes(nodes->rank, member(nodes, nodes->node, source), part->bytes, expected);
+        coll_report_sizes(nodes->rank, rank_at(nodes, nodes->node, source), part->bytes, expected);
         coll_set_error(broadcast->call, MPI_ERR_TRUNCATE);
     }
 }
@@ -361,10 +361,10 @@ static int send_broadcast(struct coll_call *call, const struct typed_buf *buf, i
     MPI_Request requests[NODES_PER_LEADER_MAX];
     MPI_Status statuses[NODES_PER_LEADER_MAX];
     int bytes = call->error == MPI_SUCCESS ? (int)typed_buf_bytes(buf) : 0;
-    int ranks = size_of(nodes, root_node), used = 0, result = MPI_SUCCESS;
+    int ranks = ranks_on(nodes, root_node), used = 0, result = MPI_SUCCESS;
     for (int distance = (nodes->local - root_local + ranks) % ranks + 1;
          distance < nodes->count && result == MPI_SUCCESS; distance += ranks) {
-        int to = member(nodes, node_behind(nodes, root_node, distance), 0);
+        int to = rank_at(nodes, node_behind(nodes, root_node, distance), 0);
         result =
             pmpi()->Isend(buf->addr, bytes, MPI_BYTE, to, 1, nodes->messages_comm, &requests[used]);
         used += result == MPI_SUCCESS;
@@ -378,8 +378,8 @@ static int receive_message(struct coll_call *call, const struct typed_buf *buf, 
 {
     const struct nodes *nodes = call->communicator->nodes;
     int distance = (nodes->node - root_node + nodes->count) % nodes->count;
-    int sender = (leader_for(nodes, root_node, distance) + root_local) % size_of(nodes, root_node);
-    int from = member(nodes, root_node, sender), bytes = 0;
+    int sender = (leader_for(nodes, root_node, distance) + root_local) % ranks_on(nodes, root_node);
+    int from = rank_at(nodes, root_node, sender), bytes = 0;
     MPI_Status status;
     int result = pmpi()->Recv(buf->addr, (int)typed_buf_bytes(buf), MPI_BYTE, from, 1,
                               nodes->messages_comm, &status);
@@ -390,25 +390,14 @@ static int receive_message(struct coll_call *call, const struct typed_buf *buf, 
     return result;
 }
 
-/* Where a rank is: its node and its number there. */
-static void locate(const struct nodes *nodes, int rank, int *node, int *local)
-{
-    int at = 0;
-    while (nodes->members[at] != rank)
-        at++;
-    for (*node = 0; nodes->starts[*node + 1] <= at;)
-        ++*node;
-    *local = at - nodes->starts[*node];
-}
-
 static void run_broadcast(struct coll_call *call, const struct typed_buf *buf)
 {
     const struct nodes *nodes = call->communicator->nodes;
     struct broadcast broadcast = {call, buf};
     const struct engine_part part = typed_buf_part(buf);
     const struct engine_offer offer = {.base = part.data, .bytes = part.bytes};
-    int root_node, root_local, result = MPI_SUCCESS;
-    locate(nodes, call->root, &root_node, &root_local);
+    int root_node = nodes->places[call->root].node, root_local = nodes->places[call->root].local;
+    int result = MPI_SUCCESS;
     int is_at_root = nodes->node == root_node;
     if (call->root == nodes->rank)
         coll_set_error(call, send_broadcast(call, buf, root_node, root_local));
@@ -453,18 +442,11 @@ static int bcast(struct coll_call *call)
 static int barrier(struct coll_call *call)
 {
     const struct nodes *nodes = call->communicator->nodes;
-    struct message messages[NODES_PER_LEADER_MAX];
-    char sent = 0, received[NODES_PER_LEADER_MAX];
-    int count = 0;
-    EACH_DISTANCE(nodes, distance, nodes->local)
-    {
-        messages[count] = (struct message){
-            .partner = partner_at(nodes, distance), .sent = &sent, .received = &received[count]};
-        count++;
-    }
+    struct exchange exchange = {.call = call, .nodes = nodes};
+    place_messages(&exchange);
     if (nodes->engine)
         call->error = engine_barrier(nodes->engine);
-    coll_set_error(call, exchange_messages(nodes, messages, count, 1));
+    coll_set_error(call, exchange_messages(nodes, exchange.message, exchange.messages, 1));
     if (nodes->engine)
         coll_set_error(call, engine_barrier(nodes->engine));
     return 1;

@@ -94,10 +94,8 @@ static void locate_ranks(struct nodes *nodes, const int *first_ranks)
         for (int i = first; i < nodes->ranks; i++) {
             if (first_ranks[i] != first)
                 continue;
-            if (i == nodes->rank) {
-                nodes->node = nodes->count;
-                nodes->local = at - nodes->starts[nodes->count];
-            }
+            nodes->places[i].node = nodes->count;
+            nodes->places[i].local = at - nodes->starts[nodes->count];
             nodes->ranks_are_in_node_order &= i == at;
             nodes->members[at++] = i;
         }
@@ -106,6 +104,8 @@ static void locate_ranks(struct nodes *nodes, const int *first_ranks)
         nodes->most = ranks > nodes->most ? ranks : nodes->most;
     }
     nodes->starts[nodes->count] = at;
+    nodes->node = nodes->places[nodes->rank].node;
+    nodes->local = nodes->places[nodes->rank].local;
 }
 
 static int split_communicator(struct nodes *nodes, MPI_Comm comm, int first_rank)
@@ -144,9 +144,11 @@ static struct nodes *allocate(const struct group *group, int leads)
     nodes->node_comm = nodes->leader_comm = nodes->messages_comm = MPI_COMM_NULL;
     nodes->members = calloc((size_t)group->ranks, sizeof(*nodes->members));
     nodes->starts = calloc((size_t)group->ranks + 1, sizeof(*nodes->starts));
+    nodes->places = calloc((size_t)group->ranks, sizeof(*nodes->places));
     nodes->sent = malloc(3 * (size_t)NODES_BUFFER_BYTES);
     nodes->buffers[0] = leads ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
-    if (!nodes->members || !nodes->starts || !nodes->sent || (leads && !nodes->buffers[0])) {
+    if (!nodes->members || !nodes->starts || !nodes->places || !nodes->sent ||
+        (leads && !nodes->buffers[0])) {
         nodes_free(nodes);
         return NULL;
     }
@@ -206,6 +208,7 @@ void nodes_free(struct nodes *nodes)
         pmpi()->Comm_free(&nodes->messages_comm);
     free(nodes->members);
     free(nodes->starts);
+    free(nodes->places);
     free(nodes->sent);
     free(nodes->buffers[0]);
     free(nodes);

@@ -17,7 +17,10 @@ struct nodes {
     int local;        /* its number among the ranks of its node */
     int fewest, most; /* ranks on a node */
     int *members;     /* all ranks, node by node */
-    int *starts;      /* where in it each node begins; one more than there are nodes */
+    struct {
+        int node, local;
+    } * places;  /* by rank: its node, and its number there */
+    int *starts; /* where in it each node begins; one more than there are nodes */
     int ranks_are_in_node_order;
     char *buffers[2]; /* of the first rank of a node, for messages of MPI_Allreduce (nodes.c) */
     /* NODES_BUFFER_BYTES each, for messages of node_exchange.c and data without gaps. */

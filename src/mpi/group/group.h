@@ -36,6 +36,14 @@ static inline int group_is_intra_node(const struct group *group, int rank)
     return rank == group->rank || group->is_one_space || group->pids[rank];
 }
 
+static inline int group_is_one_node(const struct group *group)
+{
+    for (int i = 0; i < group->ranks; i++)
+        if (!group_is_intra_node(group, i))
+            return 0;
+    return 1;
+}
+
 /* Whether the rank's addresses are valid in this process. */
 static inline int group_in_space(const struct group *group, int rank)
 {

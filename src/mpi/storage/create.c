@@ -2,6 +2,7 @@
 #include "mpi/storage/storage_window.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,7 +10,14 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/page.h"
 #include "mpi/pmpi/message.h"
+
+/* Linux 5.17 and later declare these. */
+#ifndef SMB2_SUPER_MAGIC
+#define SMB2_SUPER_MAGIC 0xfe534d42
+#define CIFS_SUPER_MAGIC 0xff534d42
+#endif
 
 /* A rank's claim: the bytes of the file that its part lies on. */
 struct storage_claim {
@@ -37,13 +45,11 @@ static uint64_t hash_path(const char *path)
  * other nodes' copies: NFS and SMB. */
 static int is_cached_by_node(const struct storage_file *file)
 {
-    enum { NFS = 0x6969 };
-    static const unsigned SMB = 0xfe534d42, CIFS = 0xff534d42;
     struct statfs about;
     if (fstatfs(file->fd, &about) != 0)
         return 0;
     unsigned type = (unsigned)about.f_type;
-    return type == NFS || type == SMB || type == CIFS;
+    return type == NFS_SUPER_MAGIC || type == SMB2_SUPER_MAGIC || type == CIFS_SUPER_MAGIC;
 }
 
 /* This rank's claim, once its file is open. error: an error class. */
@@ -183,11 +189,11 @@ static void warn_of_common_page(const struct storage_window *storage, const stru
                                 const struct storage_claim *all, const char *call)
 {
     static _Atomic int has_warned; /* any thread that creates a window sets it, relaxed */
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t page = storage_page_size();
     struct storage_claim own = all[storage->rank];
     if (!own.path || !own.length)
         return;
-    own.length = (own.offset % page + own.length + page - 1) / page * page;
+    own.length = round_up(own.offset % page + own.length, page);
     own.offset -= own.offset % page;
     for (int i = storage->rank + 1; i < group->ranks; i++) {
         if (group_is_intra_node(group, i) || !is_same_file(group, all, storage->rank, i) ||

@@ -111,7 +111,7 @@ static int pages_can_be_pinned(const struct storage_window *storage)
  * files on disk.) */
 
 /* Whether this process uses RDMA, as by now the MPI library has begun to. */
-static int has_network_device(void)
+static int uses_rdma(void)
 {
     static const char verbs[] = "/dev/infiniband/";
     char path[sizeof(verbs)];
@@ -128,13 +128,10 @@ static int has_network_device(void)
 
 int device_writes_are_possible(const struct storage_window *storage)
 {
-    int is_one_node = 1;
-    for (int i = 0; i < storage->ranks; i++)
-        is_one_node &= group_is_intra_node(storage->group, i);
-    return !is_one_node && storage->own.region.length && has_network_device();
+    return !group_is_one_node(storage->group) && storage->own.region.length && uses_rdma();
 }
 
-void device_writes_mark(const struct storage_region *region, struct storage_range range)
+void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range)
 {
     enum { PAGES = 1024 };
     unsigned char is_resident[PAGES];

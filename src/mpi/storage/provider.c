@@ -245,7 +245,7 @@ static int flush_part(struct storage_window *storage, struct storage_part *part,
         return 0;
     const struct storage_range range = {offset - begin, end - offset};
     if (part == &storage->own && storage->has_device_writes)
-        device_writes_mark(&part->region, range);
+        device_writes_mark_dirty(&part->region, range);
     return storage_region_flush(&part->region, range, error);
 }
 

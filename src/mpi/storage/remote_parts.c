@@ -250,14 +250,6 @@ static void unmap_parts(struct window *window)
 
 /* ---- Control memory: struct rma_shared and the dirty maps ---- */
 
-static int is_one_node(const struct group *group)
-{
-    for (int i = 0; i < group->ranks; i++)
-        if (!group_is_intra_node(group, i))
-            return 0;
-    return 1;
-}
-
 static int lowest_rank_of_node(const struct group *group)
 {
     int rank = 0;
@@ -291,7 +283,7 @@ static int map_control(struct window *window, const uint64_t *sizes, int control
         return -ENOMEM;
     struct rma_shared *shared = at;
     shared->ranks = window->group->ranks; /* all ranks store the same */
-    if (is_one_node(window->group)) {
+    if (group_is_one_node(window->group)) {
         window->rma_shared = shared;
         window->rma_shared_mapped = size;
     } else if (!(window->intra_node = intra_node_new(window->group, shared, size))) {
@@ -404,7 +396,7 @@ int storage_map_remote_parts(struct window *window, const struct window_request 
         agreement_allgather(request->agreement, &own_record, sizeof(own_record), &gathered);
     for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         result = ((const struct part_record *)gathered)[i].error;
-    if (result == MPI_SUCCESS && (is_one_node(group) || !request->is_shared)) {
+    if (result == MPI_SUCCESS && (group_is_one_node(group) || !request->is_shared)) {
         if (all)
             memcpy(all, gathered, (size_t)group->ranks * sizeof(*all));
         result = map_all(window, all, &are_mapped, request, sizes);

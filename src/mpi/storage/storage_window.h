@@ -136,7 +136,7 @@ void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t
 int device_writes_are_possible(const struct storage_window *storage);
 /* Marks as dirty the pages in memory of a range of this rank's region, which a device may have
  * written. */
-void device_writes_mark(const struct storage_region *region, struct storage_range range);
+void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range);
 
 /* Bytes of the maps of all parts; `sizes` by rank. */
 size_t dirty_maps_size(const uint64_t *sizes, int ranks);
