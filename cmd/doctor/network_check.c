@@ -222,9 +222,10 @@ int main(int argc, char **argv)
     if (rounds <= 0 || seconds <= 0 || choose_kinds(argv + 3, is_chosen) != argc - 3)
         fail("usage: network_check ROUNDS SECONDS [shared|allocate|malloc|lent]...");
     find_nodes();
-    int has_windows = can_allocate_windows(), chosen = 0;
+    int chosen = 0;
     for (int i = 0; i < KINDS; i++) {
-        is_chosen[i] &= has_windows || kinds[i].allocate != allocate_window;
+        if (is_chosen[i] && kinds[i].allocate == allocate_window)
+            is_chosen[i] = can_allocate_windows();
         chosen += is_chosen[i];
     }
     if (!chosen)

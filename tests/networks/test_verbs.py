@@ -32,7 +32,7 @@ def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("guest, words", [("mpi_exchange", ()), ("mpi_onesided", ()),
+@pytest.mark.parametrize("guest, words", [("mpi_exchange", ()),
                                           ("mpi_collectives_random", ("60", "4")),
                                           ("mpi_collectives_pairs", ("60", "4"))])
 def test_programs_of_the_project(run, network, kind, guest, words):
