@@ -1,46 +1,54 @@
-/* src/mpi/collectives/node_exchange.c: short MPI_Barrier, MPI_Bcast, MPI_Allgather and MPI_Alltoall
- * over several nodes, with several leaders on each (PiP-MColl, arXiv 2305.10612).
+/* src/mpi/collectives/node_exchange.c: short MPI_Barrier, MPI_Bcast, MPI_Gather, MPI_Scatter,
+ * MPI_Allgather and MPI_Alltoall over several nodes, with several leaders on each (PiP-MColl, arXiv
+ * 2305.10612).
  *
- * Each pair of nodes exchanges one message in each direction, however many ranks they have. The
- * leaders of a node share the other nodes: its rank with the local number l leads for the nodes
- * that are l + 1, l + 1 + P, ... places behind it, where P is the number of its ranks. So with as
- * many ranks as other nodes, all messages of an operation travel at the same time.
+ * Each pair of nodes exchanges one message in each direction, however many ranks they have; with a
+ * root, each node and the root's exchange one message, one way. The leaders of a node share the
+ * other nodes: its rank with the local number l leads for the nodes that are l + 1, l + 1 + P, ...
+ * places behind it, where P is the number of its ranks. So with as many ranks as other nodes, all
+ * messages of an operation travel at the same time.
  *
  *   1. The ranks of a node read one another's data in place, each takes what is for itself, and a
  *      leader packs what is for its nodes.
  *   2. The leaders exchange their messages by the MPI library.
  *   3. The ranks read what is for them in the buffers of their leaders.
  *
+ * In MPI_Gather and MPI_Scatter the root's node, or the others, have nothing to do in step 1 or 3.
+ *
  * Only what is equal on all ranks decides whether this is done. A rank whose arguments are wrong
  * calls the MPI library, which reports the error; the others wait for it, as they do without the
- * layer. */
+ * layer. A rank that fails later offers its node nothing and sends empty messages, so that those
+ * that need its data fail too. */
 #include <string.h>
 
 #include "mpi/collectives/nodes.h"
 
-/* The most that one rank sends. Beyond that the MPI library is faster: its ranks copy nothing, and
+/* The most bytes of a block. Beyond that the MPI library is faster: its ranks copy nothing, and
  * all of them send at once. */
 enum {
     BCAST_MAX_BYTES = 32 << 10,
-    ALLGATHER_MAX_BYTES = 16 << 10,
-    ALLTOALL_MAX_BYTES = 4 << 10, /* to each rank */
+    GATHER_MAX_BYTES = 16 << 10, /* MPI_Allgather too */
+    SCATTER_MAX_BYTES = 16 << 10,
+    ALLTOALL_MAX_BYTES = 4 << 10,
 };
 _Static_assert((int)BCAST_MAX_BYTES <= (int)NODES_BUFFER_BYTES, "");
 
-/* Two messages: to the leader of another node, and from it. */
+/* To the leader of another node, and from it. All messages of a call go both ways, or one way. */
 struct message {
     int node, partner; /* its rank in nodes->messages_comm */
     size_t sent_bytes, received_bytes;
-    char *sent, *received;
+    char *sent, *received; /* NULL: there is no message that way */
 };
 
 struct exchange {
     struct coll_call *call;
     const struct nodes *nodes;
     size_t block; /* bytes from one rank to another */
+    int leads;    /* MPI_Gather, MPI_Scatter: this rank is the root, or leads for the root's node */
     int is_alltoall;
-    struct item_layout recvtype;
-    struct engine_part own; /* the data of this rank */
+    struct item_layout recvtype; /* of recvbuf's blocks */
+    struct engine_part own;      /* the data of this rank */
+    struct typed_buf recvblock;  /* MPI_Scatter */
     int messages;
     struct message message[NODES_PER_LEADER_MAX];
 };
@@ -88,6 +96,18 @@ static int nodes_per_leader(const struct nodes *nodes)
 
 /* ---- Messages ---- */
 
+/* As MPI_Waitall, but gives the first error of a request, if there is one. */
+static int wait_all(MPI_Request *requests, MPI_Status *statuses, int count)
+{
+    for (int i = 0; i < count; i++)
+        statuses[i].MPI_ERROR = MPI_SUCCESS; /* set only with MPI_ERR_IN_STATUS */
+    int result = pmpi()->Waitall(count, requests, statuses);
+    for (int i = 0; i < count && result != MPI_SUCCESS; i++)
+        if (statuses[i].MPI_ERROR != MPI_SUCCESS && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
+            return statuses[i].MPI_ERROR;
+    return result;
+}
+
 /* has_data: what this rank sends is right; else it sends nothing in its place, which the partners
  * take for an error. */
 static int exchange_messages(const struct nodes *nodes, const struct message *messages, int count,
@@ -96,30 +116,35 @@ static int exchange_messages(const struct nodes *nodes, const struct message *me
     MPI_Request requests[2 * NODES_PER_LEADER_MAX];
     MPI_Status statuses[2 * NODES_PER_LEADER_MAX];
     int used = 0, received = 0, bytes, result = MPI_SUCCESS;
-    for (int i = 0; i < count && result == MPI_SUCCESS; i++) {
+    for (int i = 0; i < count && messages[i].received && result == MPI_SUCCESS; i++) {
         const struct message *message = &messages[i];
         result = pmpi()->Irecv(message->received, (int)message->received_bytes, MPI_BYTE,
                                message->partner, 0, nodes->messages_comm, &requests[used]);
         used += result == MPI_SUCCESS;
     }
     received = used;
-    for (int i = 0; i < count && result == MPI_SUCCESS; i++) {
+    for (int i = 0; i < count && messages[i].sent && result == MPI_SUCCESS; i++) {
         const struct message *message = &messages[i];
         result = pmpi()->Isend(message->sent, has_data ? (int)message->sent_bytes : 0, MPI_BYTE,
                                message->partner, 0, nodes->messages_comm, &requests[used]);
         used += result == MPI_SUCCESS;
     }
-    int completed = pmpi()->Waitall(used, requests, statuses);
+    int completed = wait_all(requests, statuses, used);
     result = result == MPI_SUCCESS ? completed : result;
     for (int i = 0; i < received && result == MPI_SUCCESS; i++) {
+        size_t expected = messages[i].received_bytes;
         result = pmpi()->Get_count(&statuses[i], MPI_BYTE, &bytes);
-        if (result == MPI_SUCCESS && (size_t)bytes != messages[i].received_bytes)
+        if (result == MPI_SUCCESS && expected && bytes == 0)
             result = report_failed_peer(nodes->rank, messages[i].partner);
+        else if (result == MPI_SUCCESS && (size_t)bytes != expected) {
+            coll_report_sizes(nodes->rank, messages[i].partner, (size_t)bytes, expected);
+            result = MPI_ERR_TRUNCATE;
+        }
     }
     return result;
 }
 
-/* ---- MPI_Allgather and MPI_Alltoall ---- */
+/* ---- Blocks ---- */
 
 /* Bytes that this node receives from another. */
 static size_t bytes_from(const struct exchange *exchange, int node)
@@ -131,10 +156,12 @@ static size_t bytes_from(const struct exchange *exchange, int node)
     return blocks * exchange->block;
 }
 
-/* Places the messages of this rank in its buffers. All nodes get the same data of MPI_Allgather. */
+/* Places the messages of this rank in its buffers; those of MPI_Gather and MPI_Scatter on the
+ * root's node. All nodes get the same data of MPI_Allgather. */
 static void place_messages(struct exchange *exchange)
 {
     const struct nodes *nodes = exchange->nodes;
+    enum coll_operation operation = exchange->call->operation;
     size_t own_ranks = (size_t)ranks_on(nodes, nodes->node);
     char *sent = nodes->sent, *received = nodes->received;
     exchange->messages = 0;
@@ -142,24 +169,24 @@ static void place_messages(struct exchange *exchange)
     {
         struct message *message = &exchange->message[exchange->messages++];
         int node = node_behind(nodes, nodes->node, distance);
-        size_t blocks = own_ranks * (exchange->is_alltoall ? (size_t)ranks_on(nodes, node) : 1);
+        int differs_by_rank = exchange->is_alltoall || operation == COLL_SCATTER;
+        size_t blocks = operation == COLL_SCATTER ? 1 : own_ranks;
+        blocks *= differs_by_rank ? (size_t)ranks_on(nodes, node) : 1;
         *message = (struct message){.node = node,
                                     .partner = partner_at(nodes, distance),
                                     .sent_bytes = blocks * exchange->block,
                                     .received_bytes = bytes_from(exchange, node),
-                                    .sent = sent,
-                                    .received = received};
+                                    .sent = operation == COLL_GATHER ? NULL : sent,
+                                    .received = operation == COLL_SCATTER ? NULL : received};
         received += message->received_bytes;
-        sent += exchange->is_alltoall ? message->sent_bytes : 0;
+        sent += differs_by_rank ? message->sent_bytes : 0;
     }
 }
 
-/* The block of a rank's data for another. Data for several ranks is contiguous. */
+/* The block for a rank in the contiguous data for all. */
 static struct engine_part block_for(const struct exchange *exchange, const struct engine_part *part,
                                     int rank)
 {
-    if (!exchange->is_alltoall)
-        return *part;
     return (struct engine_part){(const char *)part->data + (size_t)rank * exchange->block,
                                 exchange->block, NULL};
 }
@@ -182,46 +209,36 @@ static void store_block(struct exchange *exchange, int rank, const struct engine
     coll_set_error(exchange->call, result);
 }
 
-/* engine_receive; context: struct exchange. Step 1, for each rank of this node. */
-static void read_neighbour(void *context, int source, const struct engine_part *part)
+/* Packs the blocks for the ranks of the message's node. */
+static void pack_blocks_for(const struct exchange *exchange, const struct message *message,
+                            const struct engine_part *part, char *to)
 {
-    struct exchange *exchange = context;
     const struct nodes *nodes = exchange->nodes;
-    int is_own = source == nodes->local, rank = rank_at(nodes, nodes->node, source);
-    if (is_own)
-        part = &exchange->own;
-    size_t blocks = exchange->is_alltoall ? (size_t)nodes->ranks : 1;
-    if (part->bytes != blocks * exchange->block) {
-        coll_report_sizes(nodes->rank, rank, part->bytes, blocks * exchange->block);
-        coll_set_error(exchange->call, MPI_ERR_TRUNCATE);
-        return;
-    }
-    if (!is_own || exchange->call->sendbuf.addr != MPI_IN_PLACE) {
-        const struct engine_part block = block_for(exchange, part, nodes->rank);
-        store_block(exchange, rank, &block);
-    }
-    if (!exchange->is_alltoall && exchange->messages)
-        pack_block(exchange, part, nodes->sent + (size_t)source * exchange->block);
-    for (int i = 0; exchange->is_alltoall && i < exchange->messages; i++) {
-        const struct message *message = &exchange->message[i];
-        int count = ranks_on(nodes, message->node);
-        char *to = message->sent + (size_t)source * (size_t)count * exchange->block;
-        for (int local = 0; local < count; local++, to += exchange->block) {
-            const struct engine_part block =
-                block_for(exchange, part, rank_at(nodes, message->node, local));
-            memcpy(to, block.data, block.bytes);
-        }
+    for (int local = 0; local < ranks_on(nodes, message->node); local++, to += exchange->block) {
+        const struct engine_part block =
+            block_for(exchange, part, rank_at(nodes, message->node, local));
+        memcpy(to, block.data, block.bytes);
     }
 }
 
-/* engine_receive; context: struct exchange. Step 3, for each leader of this node. */
-static void read_leader(void *context, int source, const struct engine_part *part)
+/* Whether a rank's part has as many bytes as so many of this rank's blocks. */
+static int expect_blocks(struct exchange *exchange, int rank, const struct engine_part *part,
+                         size_t blocks)
 {
-    struct exchange *exchange = context;
+    if (part->bytes == blocks * exchange->block)
+        return 1;
+    coll_report_sizes(exchange->nodes->rank, rank, part->bytes / blocks, exchange->block);
+    coll_set_error(exchange->call, MPI_ERR_TRUNCATE);
+    return 0;
+}
+
+/* Stores what a leader of this node has received, one block from each rank of its nodes. Returns
+ * what lies behind it. */
+static const char *store_received(struct exchange *exchange, int leader, const char *from)
+{
     const struct nodes *nodes = exchange->nodes;
-    const char *from = source == nodes->local ? nodes->received : part->data;
     int own_ranks = ranks_on(nodes, nodes->node);
-    EACH_DISTANCE(nodes, distance, source)
+    EACH_DISTANCE(nodes, distance, leader)
     {
         int node = node_behind(nodes, nodes->node, distance), count = ranks_on(nodes, node);
         for (int local = 0; local < count; local++) {
@@ -233,6 +250,77 @@ static void read_leader(void *context, int source, const struct engine_part *par
         }
         from += bytes_from(exchange, node);
     }
+    return from;
+}
+
+static size_t received_bytes(const struct exchange *exchange)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < exchange->messages; i++)
+        bytes += exchange->message[i].received_bytes;
+    return bytes;
+}
+
+/* ---- MPI_Allgather and MPI_Alltoall ---- */
+
+/* engine_receive; context: struct exchange. Step 1, for each rank of this node. */
+static void read_neighbour(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    const struct nodes *nodes = exchange->nodes;
+    int is_own = source == nodes->local, rank = rank_at(nodes, nodes->node, source);
+    if (is_own)
+        part = &exchange->own;
+    size_t blocks = exchange->is_alltoall ? (size_t)nodes->ranks : 1;
+    if (!expect_blocks(exchange, rank, part, blocks))
+        return;
+    if (!is_own || exchange->call->sendbuf.addr != MPI_IN_PLACE) {
+        const struct engine_part block =
+            exchange->is_alltoall ? block_for(exchange, part, nodes->rank) : *part;
+        store_block(exchange, rank, &block);
+    }
+    if (!exchange->is_alltoall && exchange->messages)
+        pack_block(exchange, part, nodes->sent + (size_t)source * exchange->block);
+    for (int i = 0; exchange->is_alltoall && i < exchange->messages; i++) {
+        const struct message *message = &exchange->message[i];
+        size_t blocks_before = (size_t)source * (size_t)ranks_on(nodes, message->node);
+        pack_blocks_for(exchange, message, part, message->sent + blocks_before * exchange->block);
+    }
+}
+
+/* engine_receive; context: struct exchange. Step 3, for each leader of this node. */
+static void read_leader(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    const struct nodes *nodes = exchange->nodes;
+    (void)store_received(exchange, source, source == nodes->local ? nodes->received : part->data);
+}
+
+/* The ranks `to` of this node, one or ENGINE_ALL_RANKS, read what the ranks `from` offer. A rank
+ * calls `receive` for itself, too, also if it is not one of `to`. */
+static void read_within(struct exchange *exchange, enum engine_kind kind, int from, int to,
+                        const struct engine_offer *offer, engine_receive *receive)
+{
+    const struct nodes *nodes = exchange->nodes;
+    struct engine *engine = nodes->engine;
+    const struct engine_part nothing = {0};
+    if (exchange->call->error != MPI_SUCCESS) {
+        if (engine)
+            engine_fail(engine);
+    } else if (engine)
+        coll_set_error(exchange->call,
+                       engine_exchange(engine, kind, from, to, offer, receive, exchange));
+    else
+        receive(exchange, nodes->local, &nothing);
+}
+
+/* By the MPI library. */
+static void exchange_with_nodes(struct exchange *exchange, const struct message *messages,
+                                int count)
+{
+    struct coll_call *call = exchange->call;
+    int has_data = call->error == MPI_SUCCESS;
+    coll_set_error(call, exchange_messages(exchange->nodes, messages, count, has_data));
 }
 
 /* Has every rank of the node read what each offers. */
@@ -241,34 +329,27 @@ static void read_all(struct exchange *exchange, const struct engine_part *part,
 {
     const struct engine_offer offer = {
         .base = part->data, .bytes = part->bytes, .layout = part->layout};
-    struct engine *engine = exchange->nodes->engine;
-    if (engine)
-        coll_set_error(exchange->call,
-                       engine_exchange(engine, ENGINE_GATHER, ENGINE_ALL_RANKS, ENGINE_ALL_RANKS,
-                                       &offer, receive, exchange));
-    else
-        receive(exchange, 0, part);
+    read_within(exchange, ENGINE_GATHER, ENGINE_ALL_RANKS, ENGINE_ALL_RANKS, &offer, receive);
 }
 
 static void run_exchange(struct exchange *exchange)
 {
-    struct coll_call *call = exchange->call;
-    const struct nodes *nodes = exchange->nodes;
-    struct engine_part received = {nodes->received, 0, NULL};
     place_messages(exchange);
     read_all(exchange, &exchange->own, read_neighbour);
-    int result =
-        exchange_messages(nodes, exchange->message, exchange->messages, call->error == MPI_SUCCESS);
-    coll_set_error(call, result);
-    for (int i = 0; i < exchange->messages; i++)
-        received.bytes += exchange->message[i].received_bytes;
-    if (result == MPI_SUCCESS)
-        read_all(exchange, &received, read_leader);
-    else if (nodes->engine)
-        engine_fail(nodes->engine); /* the ranks of this node have no data */
+    exchange_with_nodes(exchange, exchange->message, exchange->messages);
+    const struct engine_part received = {exchange->nodes->received, received_bytes(exchange), NULL};
+    read_all(exchange, &received, read_leader);
 }
 
-/* Sets what this rank sends. Only the sums of bytes are equal on all ranks, not counts and types.
+/* Whether a block is as short as it must be, and those of all ranks fit a buffer. */
+static int is_short(const struct exchange *exchange, size_t max_bytes)
+{
+    size_t block = exchange->block;
+    return block > 0 && block <= max_bytes &&
+           block * (size_t)exchange->nodes->ranks <= NODES_BUFFER_BYTES;
+}
+
+/* Sets what this rank sends. Only the bytes of a block are equal on all ranks, not count and type.
  * 1; or 0: the MPI library runs the call, or reports what is wrong with it. */
 static int prepare_exchange(struct exchange *exchange, struct coll_call *call, size_t max_bytes)
 {
@@ -279,7 +360,7 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     exchange->call = call;
     exchange->nodes = nodes;
     exchange->is_alltoall = is_alltoall;
-    if ((in_place && is_alltoall) || recvbuf->count <= 0 ||
+    if ((in_place && is_alltoall) ||
         buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype) != MPI_SUCCESS)
         return 0;
     /* Aliases that MPICH rejects. */
@@ -287,46 +368,243 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
                           sendbuf->datatype == recvbuf->datatype
                     : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
         return 0;
-    exchange->block = (size_t)recvbuf->count * exchange->recvtype.size;
-    if (exchange->block == 0 || exchange->block > max_bytes ||
-        exchange->block * (size_t)nodes->ranks > NODES_BUFFER_BYTES)
+    if (in_place)
+        buf_block(recvbuf, &exchange->recvtype, call->rank, &sent);
+    else if (buf_check(sendbuf, BUF_SENT, &sent) != MPI_SUCCESS)
+        return 0;
+    exchange->block = typed_buf_bytes(&sent);
+    if (!is_short(exchange, max_bytes))
         return 0;
     if (is_alltoall &&
         exchange->block * (size_t)(nodes->most * nodes->most) * (size_t)nodes_per_leader(nodes) >
             NODES_BUFFER_BYTES)
         return 0;
-    if (in_place)
-        buf_block(recvbuf, &exchange->recvtype, call->rank, &sent);
-    else if (buf_check(sendbuf, BUF_SENT, &sent) != MPI_SUCCESS)
-        return 0;
     if (is_alltoall)
         sent.count *= call->size;
     exchange->own = typed_buf_part(&sent);
-    return exchange->own.bytes == exchange->block * (size_t)(is_alltoall ? call->size : 1);
+    return 1;
 }
 
 static int allgather(struct coll_call *call)
 {
     struct exchange exchange;
-    if (!prepare_exchange(&exchange, call, ALLGATHER_MAX_BYTES))
+    if (!prepare_exchange(&exchange, call, GATHER_MAX_BYTES))
         return 0;
     run_exchange(&exchange);
     return 1;
 }
 
-/* The data for all ranks is packed first if its type has gaps. */
+/* Packs this rank's data for all ranks if its type has gaps. */
+static void pack_own(struct exchange *exchange)
+{
+    const struct typed_buf packed =
+        typed_buf_of_bytes(exchange->nodes->packed, exchange->own.bytes);
+    if (!exchange->own.layout)
+        return;
+    coll_set_error(exchange->call, typed_buf_receive(&packed, &exchange->own));
+    exchange->own = typed_buf_part(&packed);
+}
+
 static int alltoall(struct coll_call *call)
 {
     struct exchange exchange;
     if (!prepare_exchange(&exchange, call, ALLTOALL_MAX_BYTES))
         return 0;
-    if (exchange.own.layout) {
-        const struct typed_buf packed =
-            typed_buf_of_bytes(exchange.nodes->packed, exchange.own.bytes);
-        coll_set_error(call, typed_buf_receive(&packed, &exchange.own));
-        exchange.own = typed_buf_part(&packed);
-    }
+    pack_own(&exchange);
     run_exchange(&exchange);
+    return 1;
+}
+
+/* ---- MPI_Gather and MPI_Scatter ----
+ *
+ * The ranks of the root's node share the other nodes among them, and of each other node one rank
+ * leads. */
+
+struct root_place {
+    int is_here; /* on this node */
+    int leader;  /* the local number of the root, or of the rank that leads for its node */
+    struct message message; /* of that rank: to or from the root's node */
+};
+
+static struct root_place find_root(struct exchange *exchange)
+{
+    const struct nodes *nodes = exchange->nodes;
+    int root = exchange->call->root, node = nodes->places[root].node;
+    int distance = (node - nodes->node + nodes->count) % nodes->count;
+    struct root_place place = {.is_here = distance == 0, .leader = nodes->places[root].local};
+    if (!place.is_here) {
+        size_t bytes = (size_t)ranks_on(nodes, nodes->node) * exchange->block;
+        int is_gather = exchange->call->operation == COLL_GATHER;
+        place.leader = leader_for(nodes, nodes->node, distance);
+        place.message = (struct message){.node = node,
+                                         .partner = partner_at(nodes, distance),
+                                         .sent_bytes = bytes,
+                                         .received_bytes = bytes,
+                                         .sent = is_gather ? nodes->sent : NULL,
+                                         .received = is_gather ? NULL : nodes->received};
+    }
+    exchange->leads = nodes->local == place.leader;
+    return place;
+}
+
+/* engine_receive; context: struct exchange. On a node without the root, for each of its ranks. */
+static void pack_for_root(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    const struct nodes *nodes = exchange->nodes;
+    if (!exchange->leads)
+        return;
+    if (source == nodes->local)
+        part = &exchange->own;
+    if (expect_blocks(exchange, rank_at(nodes, nodes->node, source), part, 1))
+        pack_block(exchange, part, nodes->sent + (size_t)source * exchange->block);
+}
+
+/* engine_receive; context: struct exchange. By the root, for each rank of its node: what it has
+ * received, then its own block. */
+static void store_gathered(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    const struct nodes *nodes = exchange->nodes;
+    int is_own = source == nodes->local, rank = rank_at(nodes, nodes->node, source);
+    const char *from = is_own ? nodes->received : part->data;
+    size_t blocks = 1;
+    if (!exchange->leads)
+        return;
+    EACH_DISTANCE(nodes, distance, source)
+    {
+        blocks += (size_t)ranks_on(nodes, node_behind(nodes, nodes->node, distance));
+    }
+    if (!is_own && !expect_blocks(exchange, rank, part, blocks))
+        return;
+    from = store_received(exchange, source, from);
+    const struct engine_part block = {from, exchange->block, NULL};
+    if (!is_own)
+        store_block(exchange, rank, &block);
+    else if (exchange->call->sendbuf.addr != MPI_IN_PLACE)
+        store_block(exchange, rank, &exchange->own);
+}
+
+static void run_gather(struct exchange *exchange)
+{
+    const struct nodes *nodes = exchange->nodes;
+    const struct root_place root = find_root(exchange);
+    const struct engine_part *own = &exchange->own;
+    struct engine_offer offer = {.base = own->data, .bytes = own->bytes, .layout = own->layout};
+    if (root.is_here) {
+        place_messages(exchange);
+        size_t received = received_bytes(exchange);
+        if (!exchange->leads)
+            pack_block(exchange, own, nodes->received + received);
+        offer = (struct engine_offer){.base = nodes->received, .bytes = received + exchange->block};
+        exchange_with_nodes(exchange, exchange->message, exchange->messages);
+    }
+    read_within(exchange, ENGINE_GATHER, ENGINE_ALL_RANKS, root.leader,
+                exchange->leads ? NULL : &offer, root.is_here ? store_gathered : pack_for_root);
+    if (!root.is_here && exchange->leads)
+        exchange_with_nodes(exchange, &root.message, 1);
+}
+
+static int gather(struct coll_call *call)
+{
+    struct typed_buf sent;
+    struct exchange exchange = {.call = call, .nodes = call->communicator->nodes};
+    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    int is_root = call->root == call->rank, in_place = sendbuf->addr == MPI_IN_PLACE;
+    if (call->root < 0 || call->root >= call->size || (in_place && !is_root))
+        return 0;
+    if (is_root &&
+        (buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange.recvtype) != MPI_SUCCESS ||
+         (!in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange.recvtype))))
+        return 0;
+    if ((in_place ? buf_block(recvbuf, &exchange.recvtype, call->rank, &sent)
+                  : buf_check(sendbuf, BUF_SENT, &sent)) != MPI_SUCCESS)
+        return 0;
+    exchange.own = typed_buf_part(&sent);
+    exchange.block = exchange.own.bytes;
+    if (!is_short(&exchange, GATHER_MAX_BYTES))
+        return 0;
+    run_gather(&exchange);
+    return 1;
+}
+
+static void receive_scattered(struct exchange *exchange, const struct engine_part *block)
+{
+    if (exchange->call->recvbuf.addr != MPI_IN_PLACE)
+        coll_set_error(exchange->call, typed_buf_receive(&exchange->recvblock, block));
+}
+
+/* engine_receive; context: struct exchange. On the root's node: the data for all ranks. */
+static void read_scattered(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    const struct nodes *nodes = exchange->nodes;
+    if (source == nodes->local && exchange->call->root != nodes->rank)
+        return;
+    if (source == nodes->local)
+        part = &exchange->own;
+    if (!expect_blocks(exchange, exchange->call->root, part, (size_t)nodes->ranks))
+        return;
+    const struct engine_part block = block_for(exchange, part, nodes->rank);
+    receive_scattered(exchange, &block);
+    for (int i = 0; i < exchange->messages; i++)
+        pack_blocks_for(exchange, &exchange->message[i], part, exchange->message[i].sent);
+}
+
+/* engine_receive; context: struct exchange. On the other nodes: this rank's block. */
+static void read_own_block(void *context, int source, const struct engine_part *part)
+{
+    struct exchange *exchange = context;
+    if (source != exchange->nodes->local && expect_blocks(exchange, exchange->call->root, part, 1))
+        receive_scattered(exchange, part);
+}
+
+static void run_scatter(struct exchange *exchange)
+{
+    const struct nodes *nodes = exchange->nodes;
+    const struct root_place root = find_root(exchange);
+    const struct engine_part *own = &exchange->own;
+    size_t block = exchange->block;
+    struct engine_offer offer = {.base = own->data, .bytes = own->bytes};
+    if (root.is_here)
+        place_messages(exchange);
+    else
+        offer = (struct engine_offer){.base = nodes->received, .bytes = block, .stride = block};
+    if (!root.is_here && exchange->leads) {
+        const struct engine_part own_block = {nodes->received + (size_t)nodes->local * block, block,
+                                              NULL};
+        exchange_with_nodes(exchange, &root.message, 1);
+        if (exchange->call->error == MPI_SUCCESS)
+            receive_scattered(exchange, &own_block);
+    }
+    read_within(exchange, ENGINE_SCATTER, root.leader, ENGINE_ALL_RANKS,
+                exchange->leads ? &offer : NULL, root.is_here ? read_scattered : read_own_block);
+    if (root.is_here)
+        exchange_with_nodes(exchange, exchange->message, exchange->messages);
+}
+
+static int scatter(struct coll_call *call)
+{
+    struct item_layout sendtype;
+    struct exchange exchange = {.call = call, .nodes = call->communicator->nodes};
+    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    int is_root = call->root == call->rank, in_place = recvbuf->addr == MPI_IN_PLACE;
+    if (call->root < 0 || call->root >= call->size || (in_place && !is_root) ||
+        (!in_place && buf_check(recvbuf, BUF_RECEIVED, &exchange.recvblock) != MPI_SUCCESS))
+        return 0;
+    exchange.block = typed_buf_bytes(&exchange.recvblock);
+    if (is_root) {
+        if (buf_check_blocks(sendbuf, call->size, BUF_RECEIVED, &sendtype) != MPI_SUCCESS ||
+            buf_is_own_block(call, recvbuf, sendbuf, &sendtype))
+            return 0;
+        const struct typed_buf all = {sendbuf->addr, sendbuf->count * call->size, sendtype};
+        exchange.own = typed_buf_part(&all);
+        exchange.block = (size_t)sendbuf->count * sendtype.size;
+    }
+    if (!is_short(&exchange, SCATTER_MAX_BYTES))
+        return 0;
+    pack_own(&exchange);
+    run_scatter(&exchange);
     return 1;
 }
 
@@ -369,7 +647,7 @@ static int send_broadcast(struct coll_call *call, const struct typed_buf *buf, i
             pmpi()->Isend(buf->addr, bytes, MPI_BYTE, to, 1, nodes->messages_comm, &requests[used]);
         used += result == MPI_SUCCESS;
     }
-    int completed = pmpi()->Waitall(used, requests, statuses);
+    int completed = wait_all(requests, statuses, used);
     return result == MPI_SUCCESS ? completed : result;
 }
 
@@ -463,6 +741,10 @@ int nodes_exchange(struct coll_call *call)
         return barrier(call);
     case COLL_BCAST:
         return bcast(call);
+    case COLL_GATHER:
+        return gather(call);
+    case COLL_SCATTER:
+        return scatter(call);
     case COLL_ALLGATHER:
         return allgather(call);
     case COLL_ALLTOALL:

@@ -1,7 +1,8 @@
-/* src/mpi/collectives/nodes.c: communicators over several nodes, and MPI_Allreduce on them: the
- * ranks of a node combine their data, its first rank, the leader, exchanges the sum with the
- * leaders of other nodes, and the ranks read the result in the leader's memory. Leaders send
- * messages by the MPI library.
+/* src/mpi/collectives/nodes.c: communicators over several nodes, and MPI_Allreduce,
+ * MPI_Reduce_scatter and MPI_Reduce_scatter_block on them: the ranks of a node combine their data,
+ * its first rank, the leader, exchanges the sum with the leaders of other nodes, and the ranks read
+ * the result, or their part of it, in the leader's memory. Leaders send messages by the MPI
+ * library.
  *
  * Only little data, because for much data the library is best: all ranks' links carry it at once.
  * Other operations are in node_exchange.c.
@@ -47,6 +48,9 @@ struct nodes_call {
     struct nodes *nodes;
     struct reduce_operation operation;
     struct operand_bufs operands;
+    MPI_Count count; /* items of an operand */
+    MPI_Count own_first,
+        own_count;              /* this rank receives so many of the sum's items, from the first */
     size_t bytes;               /* of this rank's operand; 0: the MPI library runs the call */
     struct nodes_record record; /* this rank's, then the combined one */
     int error;                  /* the first error while data in records was combined */
@@ -218,7 +222,7 @@ void nodes_free(struct nodes *nodes)
 
 static struct typed_buf buf_at(const struct nodes_call *state, void *addr)
 {
-    return (struct typed_buf){addr, state->call->recvbuf.count, state->operation.type};
+    return (struct typed_buf){addr, state->count, state->operation.type};
 }
 
 /* The buffer with this rank's operand. */
@@ -233,13 +237,12 @@ static struct typed_buf own_operand(const struct nodes_call *state)
 static int combine_two(const struct nodes_call *state, struct typed_buf *sum,
                        struct typed_buf *next)
 {
-    const struct coll_buf *recvbuf = &state->call->recvbuf;
     if (state->operation.loop) {
-        state->operation.loop(sum->addr, next->addr, (size_t)recvbuf->count);
+        state->operation.loop(sum->addr, next->addr, (size_t)state->count);
         return MPI_SUCCESS;
     }
-    int result = pmpi()->Reduce_local(sum->addr, next->addr, (int)recvbuf->count, recvbuf->datatype,
-                                      state->call->op);
+    int result = pmpi()->Reduce_local(sum->addr, next->addr, (int)state->count,
+                                      state->call->recvbuf.datatype, state->call->op);
     char *addr = sum->addr;
     sum->addr = next->addr;
     next->addr = addr;
@@ -455,7 +458,8 @@ static int reduce_within(const struct nodes_call *state, void *to)
     within.root = 0;
     within.is_within_node = 1;
     within.sendbuf.addr = own_operand(state).addr;
-    within.recvbuf.addr = to;
+    within.recvbuf = (struct coll_buf){
+        .addr = to, .count = state->count, .datatype = state->call->recvbuf.datatype};
     return coll_reduce(&within, &result)
                ? result
                : pmpi()->Reduce(within.sendbuf.addr, to, (int)within.recvbuf.count,
@@ -477,10 +481,15 @@ static int load_sum(const struct nodes_call *state, struct leader_message *messa
 static void store_sum(void *context, int source, const struct engine_part *sum)
 {
     const struct nodes_call *state = context;
-    const struct typed_buf to = buf_at(state, state->call->recvbuf.addr);
+    size_t size = state->operation.type.size;
+    const struct typed_buf to = {state->call->recvbuf.addr, state->own_count,
+                                 state->operation.type};
     (void)source;
-    if (sum->bytes && state->call->error == MPI_SUCCESS)
-        coll_set_error(state->call, typed_buf_receive(&to, sum));
+    if (sum->bytes == 0 || state->own_count == 0 || state->call->error != MPI_SUCCESS)
+        return;
+    const struct engine_part own = {(const char *)sum->data + (size_t)state->own_first * size,
+                                    (size_t)state->own_count * size, NULL};
+    coll_set_error(state->call, typed_buf_receive(&to, &own));
 }
 
 /* Has the ranks of the node read the sum in the leader's message; NULL on other ranks. */
@@ -539,31 +548,46 @@ static int lead(struct nodes_call *state)
 
 /* ---- The call ---- */
 
+/* Sets how many items are combined, and which of them this rank receives. */
+static int count_items(struct nodes_call *state)
+{
+    const struct coll_call *call = state->call;
+    const struct coll_buf *recvbuf = &call->recvbuf;
+    if (!buf_counts_are_valid(recvbuf, call->size))
+        return MPI_ERR_COUNT;
+    state->count = state->own_count = buf_count(recvbuf, call->rank);
+    for (int i = 0; call->operation != COLL_ALLREDUCE && i < call->size; i++) {
+        state->own_first += i < call->rank ? buf_count(recvbuf, i) : 0;
+        state->count += i != call->rank ? buf_count(recvbuf, i) : 0;
+    }
+    return MPI_SUCCESS;
+}
+
 /* Checks this rank's arguments. Sets the decision, and state->bytes and the operands if that is not
  * NODES_LIBRARY. */
 static int prepare(struct nodes_call *state, struct coll_call *call)
 {
-    MPI_Count count = call->recvbuf.count;
     const struct reduce_rules rules = reduce_rules_of(call);
     struct nodes_record *record = &state->record;
     *state = (struct nodes_call){.call = call, .nodes = call->communicator->nodes};
     state->error = MPI_SUCCESS;
     record->decision = NODES_LIBRARY;
     record->rank = record->peer = call->rank;
-    if (count <= 0)
-        return count == 0 ? MPI_SUCCESS : MPI_ERR_COUNT;
-    int result = reduce_operation_find(call, &state->operation);
+    int result = count_items(state);
+    size_t count = (size_t)state->count;
+    if (result != MPI_SUCCESS || count == 0)
+        return result;
+    result = reduce_operation_find(call, &state->operation);
     const struct item_layout *type = &state->operation.type;
     if (result == MPI_SUCCESS)
         result = reduce_check_bufs(call, &rules, type->layout != NULL);
-    if (result != MPI_SUCCESS || !type->size || (size_t)count > DATA_MAX_BYTES / type->size ||
+    if (result != MPI_SUCCESS || !type->size || count > DATA_MAX_BYTES / type->size ||
         !(state->operation.commutes || state->nodes->ranks_are_in_node_order))
         return result;
-    state->bytes = (size_t)count * type->size;
+    state->bytes = count * type->size;
     record->bytes = (uint32_t)state->bytes;
     record->decision = state->bytes <= RECORD_DATA_MAX_BYTES ? NODES_INLINE : NODES_LAYER;
-    result = operand_bufs_init(&state->operands, NULL, call->recvbuf.datatype, type, (size_t)count,
-                               (size_t)count);
+    result = operand_bufs_init(&state->operands, NULL, call->recvbuf.datatype, type, count, count);
     if (result != MPI_SUCCESS || record->decision != NODES_INLINE)
         return result;
     const struct typed_buf operand = own_operand(state);
@@ -578,7 +602,8 @@ int nodes_run(struct coll_call *call)
     int result = MPI_SUCCESS;
     call->rank = nodes->rank;
     call->size = nodes->ranks;
-    if (call->operation != COLL_ALLREDUCE)
+    if (call->operation != COLL_ALLREDUCE && call->operation != COLL_REDUCE_SCATTER &&
+        call->operation != COLL_REDUCE_SCATTER_BLOCK)
         return nodes_exchange(call);
     call->error = prepare(&state, call);
     if (call->error != MPI_SUCCESS)

@@ -22,7 +22,7 @@ struct nodes {
     } * places;  /* by rank: its node, and its number there */
     int *starts; /* where in it each node begins; one more than there are nodes */
     int ranks_are_in_node_order;
-    char *buffers[2]; /* of the first rank of a node, for messages of MPI_Allreduce (nodes.c) */
+    char *buffers[2]; /* of the first rank of a node, for sums (nodes.c) */
     /* NODES_BUFFER_BYTES each, for messages of node_exchange.c and data without gaps. */
     char *sent, *received, *packed;
 };
@@ -32,8 +32,7 @@ struct nodes {
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error);
 /* Collective. NULL: nothing happens. */
 void nodes_free(struct nodes *nodes);
-/* node_exchange.c: runs a call other than MPI_Allreduce. 0: the MPI library runs it, on all ranks.
- */
+/* node_exchange.c: runs a call that combines nothing. 0: the MPI library runs it, on all ranks. */
 int nodes_exchange(struct coll_call *call);
 
 #endif

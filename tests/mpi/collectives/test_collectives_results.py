@@ -1,5 +1,6 @@
 """The collective operations of ranks in one space give what the MPI library's own give."""
 import os
+import re
 
 import pytest
 
@@ -37,18 +38,39 @@ def test_results_of_each_algorithm_are_right(check_guest, stock_mpi, guest, whic
                     **{FORCED: algorithm})
 
 
+@pytest.fixture
+def run_in_spaces(job, guests, stock_mpi):
+    """Runs a guest with so many ranks in each of several spaces, as on several nodes; the MPI library carries the
+    messages of their leaders, here through shared memory."""
+    def run(sizes, guest, *arguments):
+        words = []
+        for i, size in enumerate(sizes):
+            words += [":", "-n", str(size)] if i else []
+            words += [*ON, "--stats", "--space", f"{job.token}-{i}", guests.mpi(stock_mpi, guest), *arguments]
+        result = job.run(stock_mpi.command(sizes[0], words), timeout=TIME, env=stock_mpi.env)
+        assert result.code == 0 and result.lines == none_wrong(sum(sizes)), str(result)
+        return result
+    return run
+
+
 @pytest.mark.parametrize("sizes", [(2, 1), (2, 2, 1), (1, 1, 1, 2), (1, 2, 2, 1, 1), (2, 2, 2, 1, 1, 1)])
 @pytest.mark.parametrize("guest, which", [("mpi_collectives_moves", ""), ("mpi_collectives_user_ops", "dense"),
                                           ("mpi_collectives_user_ops", "alike"), ("mpi_collectives_pairs", "")])
-def test_results_of_ranks_in_several_spaces_are_right(job, guests, stock_mpi, guest, which, sizes):
-    """As on several nodes; the MPI library carries the messages of their leaders, here through shared memory. Numbers
-    of spaces that are a power of two, and others."""
-    words = []
-    for i, size in enumerate(sizes):
-        words += [":", "-n", str(size)] if i else []
-        words += [*ON, "--space", f"{job.token}-{i}", guests.mpi(stock_mpi, guest), "60", SEEDS[0], which]
-    result = job.run(stock_mpi.command(sizes[0], words), timeout=TIME, env=stock_mpi.env)
-    assert result.code == 0 and result.lines == none_wrong(sum(sizes)), str(result)
+def test_results_of_ranks_in_several_spaces_are_right(run_in_spaces, guest, which, sizes):
+    """Numbers of spaces that are a power of two, and others."""
+    run_in_spaces(sizes, guest, "60", SEEDS[0], which)
+
+
+OVER_NODES = ["Bcast", "Gather", "Scatter", "Allgather", "Alltoall", "Allreduce", "Reduce_scatter",
+              "Reduce_scatter_block"]
+
+
+@pytest.mark.parametrize("items, operations", [(10, OVER_NODES), (10000, [])])
+def test_operations_of_ranks_in_several_spaces_are_the_layers(run_in_spaces, items, operations):
+    """If they are short; barriers always."""
+    result = run_in_spaces((2, 2, 2), "mpi_collectives_named", 20, items, "Barrier", *OVER_NODES)
+    counts = [int(count) for count in re.findall(r"together: .*; MPI collectives: (\d+);", result.err)]
+    assert len(counts) == 3 and sum(counts) == 20 * 6 * (1 + len(operations)), result
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5, 8] if LONG else [3])
