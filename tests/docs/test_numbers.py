@@ -40,7 +40,7 @@ CONSTANTS = [
     ("calls.md", "signal {} (`CALL_SIGNAL`)", "src/remote_call/remote_call.h", "CALL_SIGNAL", 1),
     ("calls.md", "Signal {} also", "src/remote_call/remote_call.h", "CALL_SIGNAL", 1),
     ("calls.md", "at most {} times", "src/remote_call/reaper_hook.c", "POLLS_MAX", 1),
-    ("collectives.md", "`MPI_Reduce_scatter_block` of up to {} KiB", "src/mpi/collectives/nodes.c", "DATA_MAX_BYTES", KIB),
+    ("collectives.md", "scatter_block` of up to {} KiB", "src/mpi/collectives/nodes.c", "DATA_MAX_BYTES", KIB),
     ("collectives.md", "at most {} ranks", ENGINE, r"of\.size\(\) <= (\d+) \? algorithm::flat", 1),
     ("collectives.md", "{} bytes for `doubling`", SLOTS, r"medium_room = (\d+)", 1),
     ("collectives.md", "{} for `flat`", SLOTS, r"long_room = (\d+)", 1),

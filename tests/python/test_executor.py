@@ -585,6 +585,45 @@ def interrupt(*_):
         """)
 
 
+def test_exception_at_each_place_in_submit_and_result(program):
+    """As one of a signal handler: no other call is lost, and no lock stays acquired."""
+    program(FUNCTIONS + """
+class Interrupted(BaseException):
+    pass
+places_left = 0
+def profile(frame, event, _):
+    # Python calls signal handlers at the beginning of a function, and after a call of one in C.
+    global places_left
+    file = frame.f_code.co_filename
+    is_pools = "/onespace/pools/" in file or file.endswith(("/_base.py", "/threading.py"))
+    places_left -= is_pools and event in ("call", "c_return")
+    if places_left == 0:
+        sys.setprofile(None)
+        raise Interrupted
+""", """
+        with onespace.Executor(1) as pool:
+            assert pool.submit(sleep, 0).result(180) == 0
+            locks = [pool._group._state_lock, pool._group._message_lock]
+            for seconds in (0, 0.005):
+                at, is_complete = 0, False
+                while not is_complete:
+                    at += 1
+                    futures = [pool.submit(sleep, seconds)]
+                    places_left = at
+                    sys.setprofile(profile)
+                    try:
+                        futures.append(pool.submit(sleep, seconds))
+                        futures[-1].result(180)
+                        is_complete = True
+                    except Interrupted:
+                        pass
+                    sys.setprofile(None)
+                    assert not any(lock._is_owned() for lock in [*locks, *(each._condition for each in futures)]), at
+                    assert [each.result(180) for each in futures] == [seconds] * len(futures)
+                assert at > 50, at
+        """)
+
+
 def test_asyncio_uses_it(program):
     program(FUNCTIONS, """
         import asyncio

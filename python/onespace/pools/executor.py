@@ -30,20 +30,31 @@ class Condition(threading.Condition):
     __exit__ = property(lambda self: self._lock.__exit__)  # type: ignore[assignment]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """As threading.Condition.wait. Precondition: the lock is held once."""
-        waiter = threading.Lock()
-        waiter.acquire()
-        self._waiters.append(waiter)
-        notified = False
-        try:
-            self._lock.release()
-            notified = waiter.acquire(True, -1 if timeout is None else max(0, min(timeout, threading.TIMEOUT_MAX)))
-            return notified
-        finally:
-            if not self._is_owned():
-                self._lock.acquire()
-            if not notified and waiter in self._waiters:
-                self._waiters.remove(waiter)
+        """Does not wait: what waits calls wait_until."""
+        return False
+
+    def wait_until(self, take: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Wait, without the lock, until take(), called with it, returns something true. Return that; after the timeout
+        what it returns then."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            with self:
+                taken = take()
+                if taken:
+                    return taken
+                waiter = threading.Lock()
+                waiter.acquire()
+                self._waiters.append(waiter)  # type: ignore[attr-defined]
+            try:
+                left = -1 if end is None else max(0, min(end - time.monotonic(), threading.TIMEOUT_MAX))
+                is_notified = waiter.acquire(True, left)
+            finally:
+                with self:
+                    if waiter in self._waiters:  # type: ignore[attr-defined]
+                        self._waiters.remove(waiter)  # type: ignore[attr-defined]
+            if not is_notified:
+                with self:
+                    return take()
 
 
 class Future(_Future):
@@ -56,11 +67,13 @@ class Future(_Future):
 
     def result(self, timeout: float | None = None) -> Any:
         """As concurrent.futures.Future.result."""
-        return super().result(self._poll_result(timeout))
+        self._wait(timeout)
+        return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As concurrent.futures.Future.exception."""
-        return super().exception(self._poll_result(timeout))
+        self._wait(timeout)
+        return super().exception(0)
 
     def wait_done(self, timeout: float | None = None) -> float | None:
         """Wait until the future is done, at most `timeout` seconds. Return the remaining seconds."""
@@ -70,6 +83,11 @@ class Future(_Future):
         except (TimeoutError, _TimeoutError, CancelledError):
             pass
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
+
+    def _wait(self, timeout: float | None) -> None:
+        left = self._poll_result(timeout)
+        if not self.done():
+            self._condition.wait_until(self.done, left)
 
     def _poll_result(self, timeout: float | None) -> float | None:
         """Poll for the result. Return the remaining timeout."""

@@ -131,18 +131,9 @@ class _ResultIterator:
 
     def _next_future(self, timeout: float | None) -> Future | None:
         """The next future that is done; None after the timeout."""
-        with self._condition:
-            if self._in_order:
-                if not self._condition.wait_for(lambda: self._submitted or self._is_exhausted, timeout):
-                    return None
-                future = self._submitted[0] if self._submitted else self._raise_end()
-            else:
-                if not self._condition.wait_for(
-                        lambda: self._done or (self._is_exhausted and not self._submitted), timeout):
-                    return None
-                future = self._done.popleft() if self._done else self._raise_end()
-                self._submitted.remove(future)
-                return future
+        future = self._condition.wait_until(self._take_in_order if self._in_order else self._take_done, timeout)
+        if future is None or not self._in_order:
+            return future
         future.wait_done(timeout)
         if not future.done():
             return None
@@ -152,7 +143,21 @@ class _ResultIterator:
                 self._done.remove(future)
         return future
 
-    def _raise_end(self) -> Future:
+    def _take_in_order(self) -> Future | None:
+        if not self._submitted and self._is_exhausted:
+            self._raise_end()
+        return self._submitted[0] if self._submitted else None
+
+    def _take_done(self) -> Future | None:
+        if not self._done and not self._submitted and self._is_exhausted:
+            self._raise_end()
+        if not self._done:
+            return None
+        future = self._done.popleft()
+        self._submitted.remove(future)
+        return future
+
+    def _raise_end(self) -> None:
         if self._iterable_error is not None:
             error, self._iterable_error = self._iterable_error, None
             raise error
@@ -285,8 +290,7 @@ class Pool:
             raise ValueError("Pool is still running")
         if self._group.is_forked_child:
             return
-        with self._iterators_changed:
-            self._iterators_changed.wait_for(lambda: not self._iterators)
+        self._iterators_changed.wait_until(lambda: not self._iterators)
         self._group.join()
 
     def __enter__(self) -> Pool:
