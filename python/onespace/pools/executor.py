@@ -86,7 +86,7 @@ class Future(_Future):
 
     def _wait(self, timeout: float | None) -> None:
         left = self._poll_result(timeout)
-        if not self.done():
+        if self._state in ("PENDING", "RUNNING"):
             self._condition.wait_until(self.done, left)
 
     def _poll_result(self, timeout: float | None) -> float | None:
