@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -37,6 +38,36 @@ TEST_F(file, that_cannot_be_says_its_path_and_why)
     storage_hints itself = hints_for(directory);
     EXPECT_EQ(storage_file_open(&made, &itself, &error), -EISDIR);
     storage_file_close(&made);
+}
+
+/* As an NFS server gives its clients. */
+TEST_F(file, is_opened_when_a_lease_on_it_has_been_given_back)
+{
+    storage_file made;
+    int ready[2];
+    char byte;
+    sigset_t broken;
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGIO);
+    ASSERT_EQ(pipe(ready), 0);
+    pid_t holder = fork();
+    if (holder == 0) {
+        int fd = open(path().c_str(), O_RDWR | O_CREAT, 0600), number;
+        if (sigprocmask(SIG_BLOCK, &broken, nullptr) != 0 || fcntl(fd, F_SETLEASE, F_WRLCK) != 0 ||
+            write(ready[1], "", 1) != 1 || sigwait(&broken, &number) != 0)
+            _exit(1);
+        usleep(100000);
+        _exit(fcntl(fd, F_SETLEASE, F_UNLCK) != 0);
+    }
+    close(ready[1]);
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    storage_hints hints = hints_for(path());
+    EXPECT_EQ(storage_file_open(&made, &hints, &error), 0) << error.text;
+    storage_file_close(&made);
+    int status;
+    ASSERT_EQ(waitpid(holder, &status, 0), holder);
+    EXPECT_EQ(status, 0);
+    close(ready[0]);
 }
 
 TEST_F(file, has_its_place_reserved)
