@@ -8,6 +8,7 @@ import dataclasses
 import lzma
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import socket
@@ -23,6 +24,7 @@ COUNT = 2
 ADDRESS = "10.0.0.{}"
 MODULES_FOR_ROOT = ["virtio_pci", "9pnet_virtio", "9p", "overlay"]
 BOOT_S = 300
+FINALIZE_S = 15
 # Debian's kernels have no soft iWARP (siw).
 DEVICE = "rxe0"
 
@@ -51,6 +53,10 @@ class Result:
         assert self.status == status, str(self)
         return self
 
+    def results(self):
+        """What the ranks of a guest have found (tests/mpi/guests/mpi_check.h)."""
+        return sorted(line for line in self.text.splitlines() if re.match(r"rank \d+: \d+ wrong", line))
+
     def __str__(self):
         return f"exit status {self.status}\n{self.text}"
 
@@ -62,7 +68,7 @@ class Cluster:
         check(release)
         self.root, self.memory_mib, self.cpus = NODES / release, memory_mib, cpus
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="onespace-cluster-"))
-        self.machines, self.ports = [], []
+        self.machines, self.ports = {}, {}  # of each node
 
     def __enter__(self):
         try:
@@ -81,9 +87,8 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        for machine in self.machines:
-            machine.kill()
-            machine.wait()
+        for node in self.machines:
+            self.end(node)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     # ---- Start ----
@@ -114,7 +119,7 @@ class Cluster:
 
     def boot(self, node):
         files = self.directory / f"files{node}"
-        files.mkdir()
+        files.mkdir(exist_ok=True)
         for name in ("key", "key.pub"):
             shutil.copy(self.directory / name, files / name)
         (files / "commands").write_text(COMMANDS.format(
@@ -122,15 +127,15 @@ class Cluster:
             storage=EXPORT if node == 0 else MOUNT))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            self.ports.append(free.getsockname()[1])
+            self.ports[node] = free.getsockname()[1]
         server = "on" if node == 0 else "off"
         end = f"stream,id=network,server={server},addr.type=unix,addr.path={self.directory}/network"
         shares = [word for tag, path in (("root", self.root), ("files", files), ("checkout", ROOT)) for word in (
             "-fsdev", f"local,id={tag},path={path},security_model=none,readonly=on,multidevs=remap",
             "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}")]
         kernel, = (self.root / "boot").glob("vmlinuz-*")
-        with open(self.console(node), "wb") as console:
-            self.machines.append(subprocess.Popen(
+        with open(self.console(node), "ab") as console:
+            self.machines[node] = subprocess.Popen(
                 ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(self.cpus),
                  "-m", str(self.memory_mib), "-kernel", kernel, "-initrd", self.directory / "initramfs",
                  "-append", "console=ttyS0 quiet loglevel=3 net.ifnames=0 no_timer_check panic=-1 mitigations=off",
@@ -138,7 +143,12 @@ class Cluster:
                  "-netdev", end, "-device", f"virtio-net-pci,netdev=network,mac=52:54:00:00:00:0{node},addr=10",
                  "-netdev", f"user,id=host,restrict=on,hostfwd=tcp:127.0.0.1:{self.ports[node]}-:22",
                  "-device", f"virtio-net-pci,netdev=host,mac=52:54:00:00:01:0{node},addr=11"],
-                stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True))
+                stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def end(self, node):
+        """As by a power failure."""
+        self.machines[node].kill()
+        self.machines[node].wait()
 
     def console(self, node):
         return self.directory / f"console{node}"
@@ -163,7 +173,34 @@ class Cluster:
                               stdout=subprocess.PIPE, timeout=timeout, check=False)
         return Result(done.returncode, done.stdout.decode(errors="replace"))
 
+    def start(self, command, node=0):
+        """Begins a shell command there, whose output can be read."""
+        return subprocess.Popen(self.command(node, f"exec 2>&1; {command}"), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, text=True, errors="replace")
+
+    def run_until_all_report(self, command, ranks):
+        """Runs a job of a guest. It is killed some seconds after all ranks have printed their results: MPICH's
+        MPI_Finalize may hang over TCP."""
+        lines = []
+        with self.start(f"timeout -k 20 900 {command}") as job:
+            for line in job.stdout:
+                lines.append(line)
+                if sum(" wrong\n" in each for each in lines) == ranks:
+                    break
+            try:
+                job.wait(FINALIZE_S)
+            except subprocess.TimeoutExpired:
+                self.run("pkill -KILL -f '^(mpiexec|mpirun)'; pkill -x ssh")
+        return Result(job.returncode, "".join(lines))
+
     # ---- The network ----
+
+    def disturb(self, netem):
+        """Both nodes delay or lose what they send, as tc's netem is told; "": no more."""
+        for node in range(COUNT):
+            self.run("tc qdisc del dev eth0 root", node)
+            if netem:
+                self.run(f"tc qdisc add dev eth0 root netem {netem}", node).expect()
 
     def queue_pairs(self, node):
         """How many queue pairs the device has, besides that of its port."""
@@ -197,13 +234,16 @@ mkdir -p /run/sshd
 exec /usr/sbin/sshd -D -e -o PermitRootLogin=yes -o UseDNS=no -o UsePAM=no -o MaxStartups=100 -h /root/.ssh/id_ed25519
 """
 # Version 4 needs no other service than mountd, which answers the kernel's questions.
-EXPORT = """modprobe nfsd
+OPTIONS = "rw,no_root_squash,no_subtree_check,fsid=0"
+DIRECTORY = "10.0.0.0/24:/shared"
+LEASE_S = 30  # the locks of a node that has vanished are kept so long
+EXPORT = f"""modprobe nfsd
 mount -t tmpfs -o mode=1777 tmpfs /shared
 mount -t nfsd nfsd /proc/fs/nfsd
 mkdir -p /run/rpc_pipefs /var/lib/nfs/v4recovery
-exportfs -o rw,no_root_squash,no_subtree_check,fsid=0 10.0.0.0/24:/shared
+exportfs -o {OPTIONS} {DIRECTORY}
 rpc.mountd -N 3
-rpc.nfsd -N 3 4"""
+rpc.nfsd -N 3 -L {LEASE_S} -G 10 4"""
 MOUNT = """modprobe nfsv4
 until mount -t nfs4 node0:/ /shared; do sleep 1; done"""
 
@@ -214,7 +254,9 @@ until mount -t nfs4 node0:/ /shared; do sleep 1; done"""
 UCX = {"UCX_TLS": "rc_verbs,ud_verbs,self,sm", "UCX_NET_DEVICES": f"{DEVICE}:1", "UCX_IB_GID_INDEX": "1",
        "UCX_UD_VERBS_ETH_DGID_CHECK": "n"}
 OFI = {"FI_PROVIDER": "verbs;ofi_rxm"}
-TCP = ("--mca oob_tcp_if_include eth0",)
+UCX_TCP = {"UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "eth0"}
+OFI_TCP = {"FI_PROVIDER": "tcp;ofi_rxm", "FI_TCP_IFACE": "eth0"}
+ETH0 = ("--mca oob_tcp_if_include eth0",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,6 +284,19 @@ class Network:
 
 NETWORKS = [
     Network("mpich-ucx", "mpich", UCX),
-    Network("openmpi-ucx", "openmpi", UCX, (*TCP, "--mca pml ucx --mca osc ucx --mca btl ^openib")),
-    Network("openmpi-ofi", "openmpi", OFI, (*TCP, "--mca pml cm --mca mtl ofi --mca btl ^openib,ofi")),
+    Network("openmpi-ucx", "openmpi", UCX, (*ETH0, "--mca pml ucx --mca osc ucx --mca btl ^openib")),
+    Network("openmpi-ofi", "openmpi", OFI, (*ETH0, "--mca pml cm --mca mtl ofi --mca btl ^openib,ofi")),
 ]
+
+TCP_NETWORKS = [
+    Network("mpich-tcp", "mpich", UCX_TCP),
+    Network("openmpi-tcp", "openmpi", {},
+            (*ETH0, "--mca pml ob1 --mca btl tcp,self,vader --mca btl_tcp_if_include eth0")),
+    Network("openmpi-ofi-tcp", "openmpi", OFI_TCP, NETWORKS[2].options),
+]
+
+# Ranks, guest and its words.
+PROGRAMS_OF_THE_PROJECT = [
+    *((kind, "mpi_exchange", ()) for kind in ("processes", "tasks")),
+    *((kind, guest, ("60", "4")) for kind in ("processes", "tasks", "tasks-all-collectives")
+      for guest in ("mpi_collectives_random", "mpi_collectives_pairs"))]

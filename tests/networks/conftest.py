@@ -4,8 +4,12 @@ import pytest
 
 import cluster
 from guests import PROGRAMS
-from jobs import RUN
+from jobs import BUILD, RUN
 from machine import Unavailable
+
+# What stands before the program of each rank. Processes of a library with onespace's MPI layer have windows on storage.
+PREFIXES = {"processes": [], "tasks": RUN, "tasks-all-collectives": [*RUN, "--collectives", "on"],
+            "processes-layer": ["env", f"LD_PRELOAD={BUILD}/lib/libonespace-mpi-mpich.so"]}
 
 
 def pytest_generate_tests(metafunc):
@@ -23,18 +27,25 @@ def nodes(release):
         yield made
 
 
-@pytest.fixture(params=cluster.NETWORKS, ids=lambda network: network.name)
-def network(request):
+@pytest.fixture(params=["processes", "tasks"])
+def kind(request):
     return request.param
 
 
 @pytest.fixture
-def run(nodes):
-    """Runs a guest on both nodes, as processes or tasks; it must have used the RDMA network."""
-    def run(network, kind, ranks_per_node, guest, *words, env=None, prefix=(), timeout=1800):
-        words = [*(RUN if kind == "tasks" else []), *prefix, PROGRAMS / network.mpi / guest, *words]
+def command():
+    """The command line of a job of a guest on both nodes."""
+    def make(network, kind, ranks_per_node, guest, *words, env=None, prefix=()):
+        return network.command(ranks_per_node, [*PREFIXES[kind], *prefix, PROGRAMS / network.mpi / guest, *words], env)
+    return make
+
+
+@pytest.fixture
+def run(nodes, command):
+    """Runs such a job, which must have used the RDMA network."""
+    def run(*words, timeout=1800, **options):
         before = nodes.packets(0)
-        result = nodes.run(network.command(ranks_per_node, words, env), timeout=timeout)
+        result = nodes.run(command(*words, **options), timeout=timeout)
         assert nodes.packets(0) > before, f"nothing was sent by RDMA\n{result}"
         return result
     return run

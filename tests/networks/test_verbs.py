@@ -4,23 +4,21 @@ import re
 
 import pytest
 
-from cluster import NETWORKS
+from cluster import NETWORKS, PROGRAMS_OF_THE_PROJECT
 from guests import PROGRAMS
-from jobs import BUILD, ONESPACE, RUN
+from jobs import ONESPACE, RUN, eventually
 from launchers import none_wrong
 
 pytestmark = pytest.mark.long
 BUFFERS = 10000  # of all ranks together
-KINDS = ["processes", "tasks"]
-RANKS_PER_NODE = [2, 4]
 
 
-def results_of(text):
-    return sorted(line for line in text.splitlines() if re.match(r"rank \d+: \d+ wrong", line))
+@pytest.fixture(params=NETWORKS, ids=lambda network: network.name)
+def network(request):
+    return request.param
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("each", RANKS_PER_NODE)
+@pytest.mark.parametrize("each", [2, 4])  # ranks per node
 def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
     """UCX looks itself whether the first page of a registration has moved, and then aborts; in MPI_Win_allocate, UCX
     1.13 cannot, in processes either."""
@@ -28,19 +26,15 @@ def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
     for env, kinds, share in (({"UCX_RCACHE_CHECK_PFN": "1"}, which, 3), ({}, ["allocate"], 1)):
         rounds = BUFFERS * share // 4 // (2 * each)
         result = run(network, kind, each, "network_check", rounds, 3600, *kinds, env=env).expect()
-        assert f"{rounds} rounds" in result.text and results_of(result.text) == none_wrong(2 * each), result
+        assert f"{rounds} rounds" in result.text and result.results() == none_wrong(2 * each), result
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("guest, words", [("mpi_exchange", ()),
-                                          ("mpi_collectives_random", ("60", "4")),
-                                          ("mpi_collectives_pairs", ("60", "4"))])
+@pytest.mark.parametrize("kind, guest, words", PROGRAMS_OF_THE_PROJECT)
 def test_programs_of_the_project(run, network, kind, guest, words):
     result = run(network, kind, 2, guest, *words).expect()
-    assert results_of(result.text) == none_wrong(4), result
+    assert result.results() == none_wrong(4), result
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_killed_rank_leaves_no_queue_pair(nodes, run, network, kind):
     """One rank of node1 kills itself in the middle of a job; the launcher ends the others."""
     before = [nodes.queue_pairs(node) for node in range(2)]
@@ -52,30 +46,26 @@ def test_killed_rank_leaves_no_queue_pair(nodes, run, network, kind):
     assert [nodes.queue_pairs(node) for node in range(2)] == before
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def test_node_that_vanishes(nodes, command, network, kind):
+    """Its connection is cut in the middle of a job, for a minute. The job ends at the latest when its user ends it, and
+    leaves nothing on either node."""
+    before = [nodes.queue_pairs(node) for node in range(2)]
+    words = command(network, kind, 2, "network_check", 1000000, 3600, "malloc")
+    with nodes.start("sleep 8; ip link set eth0 down; sleep 60; ip link set eth0 up", 1) as cut:
+        result = nodes.run(f"timeout -s INT -k 120 40 {words}")
+        assert result.status not in (0, 137), result
+        assert eventually(lambda: nodes.run("pgrep network_check").status == 1), nodes.run("ps axf")
+        assert cut.wait() == 0
+    assert eventually(lambda: nodes.run("pgrep network_check", 1).status == 1), nodes.run("ps axf", 1)
+    assert [nodes.queue_pairs(node) for node in range(2)] == before
+
+
 @pytest.mark.parametrize("network", NETWORKS[1:], ids=lambda network: network.name)
 def test_spawned_processes(nodes, network, kind):
     """On the other node. Debian's MPICH 4.0 cannot spawn, on one node either."""
     words = [*(RUN if kind == "tasks" else []), PROGRAMS / network.mpi / "mpi_spawn"]
     result = nodes.run(network.command(1, words, ranks=1, slots=(1, 2))).expect()
     assert "sum 83" in result.text, result
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_windows_on_storage_of_a_shared_file_system(nodes, run, kind):
-    """By NFS: node1's ranks map files that are on node0. Large puts come by RDMA, and mark no page dirty."""
-    nodes.run("rm -rf /shared/*; mkdir -m 1777 /shared/windows").expect()
-    prefix = [] if kind == "tasks" else ["env", f"LD_PRELOAD={BUILD}/lib/libonespace-mpi-mpich.so"]
-    result = run(NETWORKS[0], kind, 2, "mpi_storage", "/shared/windows", "puts_and_gets",
-                 "large_puts_and_gets", "combined", "attributes", prefix=prefix).expect()
-    assert results_of(result.text) == none_wrong(4), result
-
-
-def test_bytes_of_one_page_on_two_nodes_are_warned_of(nodes, run):
-    """Each node's client writes the whole page."""
-    nodes.run("rm -rf /shared/*; mkdir -m 1777 /shared/windows").expect()
-    result = run(NETWORKS[0], "tasks", 2, "mpi_storage", "/shared/windows", "one_file_at_unaligned_offsets")
-    assert "ranks 1 and 2, on two nodes, have bytes of one page of /shared/windows/" in result.text, result
 
 
 def test_too_little_locked_memory_is_reported(nodes):
