@@ -109,7 +109,7 @@ static int compile_program(void)
 
 /* ---- The job ---- */
 
-/* What the program has printed. */
+/* The program's output. */
 struct job_result {
     int rounds, nodes, ranks_per_node; /* by its first rank; nodes 0: not printed */
     int ranks;                         /* that have printed what was wrong, */

@@ -53,8 +53,8 @@ class Result:
         assert self.status == status, str(self)
         return self
 
-    def results(self):
-        """What the ranks of a guest have found (tests/mpi/guests/mpi_check.h)."""
+    def reports(self):
+        """The last lines of a guest's ranks (tests/mpi/guests/mpi_check.h)."""
         return sorted(line for line in self.text.splitlines() if re.match(r"rank \d+: \d+ wrong", line))
 
     def __str__(self):
@@ -234,14 +234,14 @@ mkdir -p /run/sshd
 exec /usr/sbin/sshd -D -e -o PermitRootLogin=yes -o UseDNS=no -o UsePAM=no -o MaxStartups=100 -h /root/.ssh/id_ed25519
 """
 # Version 4 needs no other service than mountd, which answers the kernel's questions.
-OPTIONS = "rw,no_root_squash,no_subtree_check,fsid=0"
-DIRECTORY = "10.0.0.0/24:/shared"
+EXPORT_OPTIONS = "rw,no_root_squash,no_subtree_check,fsid=0"
+EXPORTED = "10.0.0.0/24:/shared"
 LEASE_S = 30  # the locks of a node that has vanished are kept so long
 EXPORT = f"""modprobe nfsd
 mount -t tmpfs -o mode=1777 tmpfs /shared
 mount -t nfsd nfsd /proc/fs/nfsd
 mkdir -p /run/rpc_pipefs /var/lib/nfs/v4recovery
-exportfs -o {OPTIONS} {DIRECTORY}
+exportfs -o {EXPORT_OPTIONS} {EXPORTED}
 rpc.mountd -N 3
 rpc.nfsd -N 3 -L {LEASE_S} -G 10 4"""
 MOUNT = """modprobe nfsv4

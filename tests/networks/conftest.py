@@ -7,7 +7,7 @@ from guests import PROGRAMS
 from jobs import BUILD, RUN
 from machine import Unavailable
 
-# What stands before the program of each rank. Processes of a library with onespace's MPI layer have windows on storage.
+# Words before the program of each rank. Windows on storage need the MPI layer, which processes preload.
 PREFIXES = {"processes": [], "tasks": RUN, "tasks-all-collectives": [*RUN, "--collectives", "on"],
             "processes-layer": ["env", f"LD_PRELOAD={BUILD}/lib/libonespace-mpi-mpich.so"]}
 

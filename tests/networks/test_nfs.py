@@ -29,7 +29,7 @@ def test_windows_over_two_nodes(run, directory, kind):
     """Large puts come by RDMA, and mark no page dirty."""
     result = run(NETWORKS[0], kind, 2, "mpi_storage", directory, "puts_and_gets", "large_puts_and_gets", "combined",
                  "attributes").expect()
-    assert result.results() == none_wrong(4), result
+    assert result.reports() == none_wrong(4), result
 
 
 def test_bytes_of_one_page_on_two_nodes_are_warned_of(run, directory):
@@ -41,9 +41,9 @@ def test_bytes_of_one_page_on_two_nodes_are_warned_of(run, directory):
 def test_synchronising_files_that_the_server_exports_no_more_is_an_error(nodes, run, directory, kind):
     """Their handles are stale. Only for node1: node0 has them itself."""
     try:
-        result = run(NETWORKS[0], kind, 2, "storage_stale", directory, f"'exportfs -u {cluster.DIRECTORY}'")
+        result = run(NETWORKS[0], kind, 2, "storage_stale", directory, f"'exportfs -u {cluster.EXPORTED}'")
     finally:
-        nodes.run(f"exportfs -o {cluster.OPTIONS} {cluster.DIRECTORY}").expect()
+        nodes.run(f"exportfs -o {cluster.EXPORT_OPTIONS} {cluster.EXPORTED}").expect()
     lines = sorted(line for line in result.text.splitlines() if ": sync: " in line)
     assert lines[:2] == ["rank 0: sync: kept", "rank 1: sync: kept"], result
     assert len(lines) == 4 and not any("kept" in line for line in lines[2:]), result
@@ -54,7 +54,7 @@ def test_synchronising_files_that_the_server_exports_no_more_is_an_error(nodes, 
 @pytest.mark.parametrize("layout", ["separate", "shared"])
 def test_versions_survive_the_crash_of_a_node(nodes, command, directory, kind, layout):
     """node1 loses its power at random moments; then all ranks find one version, at least as new as what any rank was
-    told, on node0 alone and on both. node0 must wait for the locks of node1."""
+    told, on node0 alone and on both. node0 may have to wait until the server drops the locks of node1."""
     chance, known = random.Random(layout), 0
 
     def words(commits):

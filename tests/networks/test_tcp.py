@@ -26,7 +26,7 @@ def run(nodes, command):
     def run(*words):
         before = nodes.packets(0)
         result = nodes.run_until_all_report(command(*words), 4)
-        assert result.results() == none_wrong(4) and nodes.packets(0) == before, result
+        assert result.reports() == none_wrong(4) and nodes.packets(0) == before, result
     return run
 
 

@@ -26,13 +26,13 @@ def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
     for env, kinds, share in (({"UCX_RCACHE_CHECK_PFN": "1"}, which, 3), ({}, ["allocate"], 1)):
         rounds = BUFFERS * share // 4 // (2 * each)
         result = run(network, kind, each, "network_check", rounds, 3600, *kinds, env=env).expect()
-        assert f"{rounds} rounds" in result.text and result.results() == none_wrong(2 * each), result
+        assert f"{rounds} rounds" in result.text and result.reports() == none_wrong(2 * each), result
 
 
 @pytest.mark.parametrize("kind, guest, words", PROGRAMS_OF_THE_PROJECT)
 def test_programs_of_the_project(run, network, kind, guest, words):
     result = run(network, kind, 2, guest, *words).expect()
-    assert result.results() == none_wrong(4), result
+    assert result.reports() == none_wrong(4), result
 
 
 def test_killed_rank_leaves_no_queue_pair(nodes, run, network, kind):

@@ -35,7 +35,8 @@ _Static_assert((int)BCAST_MAX_BYTES <= (int)NODES_BUFFER_BYTES, "");
 
 /* To the leader of another node, and from it. All messages of a call go both ways, or one way. */
 struct message {
-    int node, partner; /* its rank in nodes->messages_comm */
+    int node;    /* of the messages that place_messages places */
+    int partner; /* that leader's rank in nodes->messages_comm */
     size_t sent_bytes, received_bytes;
     char *sent, *received; /* NULL: there is no message that way */
 };
@@ -45,13 +46,17 @@ struct exchange {
     const struct nodes *nodes;
     size_t block; /* bytes from one rank to another */
     int leads;    /* MPI_Gather, MPI_Scatter: this rank is the root, or leads for the root's node */
-    int is_alltoall;
     struct item_layout recvtype; /* of recvbuf's blocks */
     struct engine_part own;      /* the data of this rank */
     struct typed_buf recvblock;  /* MPI_Scatter */
     int messages;
     struct message message[NODES_PER_LEADER_MAX];
 };
+
+static int is_alltoall(const struct exchange *exchange)
+{
+    return exchange->call->operation == COLL_ALLTOALL;
+}
 
 /* ---- Leaders ---- */
 
@@ -108,13 +113,14 @@ static int wait_all(MPI_Request *requests, MPI_Status *statuses, int count)
     return result;
 }
 
-/* has_data: what this rank sends is right; else it sends nothing in its place, which the partners
- * take for an error. */
-static int exchange_messages(const struct nodes *nodes, const struct message *messages, int count,
-                             int has_data)
+/* A rank that has failed sends nothing in place of its data, which its partners take for an error.
+ */
+static void exchange_messages(struct exchange *exchange, const struct message *messages, int count)
 {
     MPI_Request requests[2 * NODES_PER_LEADER_MAX];
     MPI_Status statuses[2 * NODES_PER_LEADER_MAX];
+    const struct nodes *nodes = exchange->nodes;
+    int has_data = exchange->call->error == MPI_SUCCESS;
     int used = 0, received = 0, bytes, result = MPI_SUCCESS;
     for (int i = 0; i < count && messages[i].received && result == MPI_SUCCESS; i++) {
         const struct message *message = &messages[i];
@@ -141,7 +147,7 @@ static int exchange_messages(const struct nodes *nodes, const struct message *me
             result = MPI_ERR_TRUNCATE;
         }
     }
-    return result;
+    coll_set_error(exchange->call, result);
 }
 
 /* ---- Blocks ---- */
@@ -151,7 +157,7 @@ static size_t bytes_from(const struct exchange *exchange, int node)
 {
     const struct nodes *nodes = exchange->nodes;
     size_t blocks = (size_t)ranks_on(nodes, node);
-    if (exchange->is_alltoall)
+    if (is_alltoall(exchange))
         blocks *= (size_t)ranks_on(nodes, nodes->node);
     return blocks * exchange->block;
 }
@@ -169,7 +175,7 @@ static void place_messages(struct exchange *exchange)
     {
         struct message *message = &exchange->message[exchange->messages++];
         int node = node_behind(nodes, nodes->node, distance);
-        int differs_by_rank = exchange->is_alltoall || operation == COLL_SCATTER;
+        int differs_by_rank = is_alltoall(exchange) || operation == COLL_SCATTER;
         size_t blocks = operation == COLL_SCATTER ? 1 : own_ranks;
         blocks *= differs_by_rank ? (size_t)ranks_on(nodes, node) : 1;
         *message = (struct message){.node = node,
@@ -243,7 +249,7 @@ static const char *store_received(struct exchange *exchange, int leader, const c
         int node = node_behind(nodes, nodes->node, distance), count = ranks_on(nodes, node);
         for (int local = 0; local < count; local++) {
             size_t at = (size_t)local;
-            if (exchange->is_alltoall)
+            if (is_alltoall(exchange))
                 at = at * (size_t)own_ranks + (size_t)nodes->local;
             const struct engine_part block = {from + at * exchange->block, exchange->block, NULL};
             store_block(exchange, rank_at(nodes, node, local), &block);
@@ -271,17 +277,17 @@ static void read_neighbour(void *context, int source, const struct engine_part *
     int is_own = source == nodes->local, rank = rank_at(nodes, nodes->node, source);
     if (is_own)
         part = &exchange->own;
-    size_t blocks = exchange->is_alltoall ? (size_t)nodes->ranks : 1;
+    size_t blocks = is_alltoall(exchange) ? (size_t)nodes->ranks : 1;
     if (!expect_blocks(exchange, rank, part, blocks))
         return;
     if (!is_own || exchange->call->sendbuf.addr != MPI_IN_PLACE) {
         const struct engine_part block =
-            exchange->is_alltoall ? block_for(exchange, part, nodes->rank) : *part;
+            is_alltoall(exchange) ? block_for(exchange, part, nodes->rank) : *part;
         store_block(exchange, rank, &block);
     }
-    if (!exchange->is_alltoall && exchange->messages)
+    if (!is_alltoall(exchange) && exchange->messages)
         pack_block(exchange, part, nodes->sent + (size_t)source * exchange->block);
-    for (int i = 0; exchange->is_alltoall && i < exchange->messages; i++) {
+    for (int i = 0; is_alltoall(exchange) && i < exchange->messages; i++) {
         const struct message *message = &exchange->message[i];
         size_t blocks_before = (size_t)source * (size_t)ranks_on(nodes, message->node);
         pack_blocks_for(exchange, message, part, message->sent + blocks_before * exchange->block);
@@ -314,15 +320,6 @@ static void read_within(struct exchange *exchange, enum engine_kind kind, int fr
         receive(exchange, nodes->local, &nothing);
 }
 
-/* By the MPI library. */
-static void exchange_with_nodes(struct exchange *exchange, const struct message *messages,
-                                int count)
-{
-    struct coll_call *call = exchange->call;
-    int has_data = call->error == MPI_SUCCESS;
-    coll_set_error(call, exchange_messages(exchange->nodes, messages, count, has_data));
-}
-
 /* Has every rank of the node read what each offers. */
 static void read_all(struct exchange *exchange, const struct engine_part *part,
                      engine_receive *receive)
@@ -336,7 +333,7 @@ static void run_exchange(struct exchange *exchange)
 {
     place_messages(exchange);
     read_all(exchange, &exchange->own, read_neighbour);
-    exchange_with_nodes(exchange, exchange->message, exchange->messages);
+    exchange_messages(exchange, exchange->message, exchange->messages);
     const struct engine_part received = {exchange->nodes->received, received_bytes(exchange), NULL};
     read_all(exchange, &received, read_leader);
 }
@@ -356,17 +353,17 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     struct typed_buf sent = {0};
     const struct nodes *nodes = call->communicator->nodes;
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
-    int in_place = sendbuf->addr == MPI_IN_PLACE, is_alltoall = call->operation == COLL_ALLTOALL;
+    int in_place = sendbuf->addr == MPI_IN_PLACE;
     exchange->call = call;
     exchange->nodes = nodes;
-    exchange->is_alltoall = is_alltoall;
-    if ((in_place && is_alltoall) ||
+    if ((in_place && is_alltoall(exchange)) ||
         buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype) != MPI_SUCCESS)
         return 0;
     /* Aliases that MPICH rejects. */
-    if (is_alltoall ? !coll_may_alias() && sendbuf->addr == recvbuf->addr &&
-                          sendbuf->datatype == recvbuf->datatype
-                    : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
+    if (is_alltoall(exchange)
+            ? !coll_may_alias() && sendbuf->addr == recvbuf->addr &&
+                  sendbuf->datatype == recvbuf->datatype
+            : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
         return 0;
     if (in_place)
         buf_block(recvbuf, &exchange->recvtype, call->rank, &sent);
@@ -375,11 +372,11 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     exchange->block = typed_buf_bytes(&sent);
     if (!is_short(exchange, max_bytes))
         return 0;
-    if (is_alltoall &&
+    if (is_alltoall(exchange) &&
         exchange->block * (size_t)(nodes->most * nodes->most) * (size_t)nodes_per_leader(nodes) >
             NODES_BUFFER_BYTES)
         return 0;
-    if (is_alltoall)
+    if (is_alltoall(exchange))
         sent.count *= call->size;
     exchange->own = typed_buf_part(&sent);
     return 1;
@@ -436,8 +433,7 @@ static struct root_place find_root(struct exchange *exchange)
         size_t bytes = (size_t)ranks_on(nodes, nodes->node) * exchange->block;
         int is_gather = exchange->call->operation == COLL_GATHER;
         place.leader = leader_for(nodes, nodes->node, distance);
-        place.message = (struct message){.node = node,
-                                         .partner = partner_at(nodes, distance),
+        place.message = (struct message){.partner = partner_at(nodes, distance),
                                          .sent_bytes = bytes,
                                          .received_bytes = bytes,
                                          .sent = is_gather ? nodes->sent : NULL,
@@ -497,12 +493,12 @@ static void run_gather(struct exchange *exchange)
         if (!exchange->leads)
             pack_block(exchange, own, nodes->received + received);
         offer = (struct engine_offer){.base = nodes->received, .bytes = received + exchange->block};
-        exchange_with_nodes(exchange, exchange->message, exchange->messages);
+        exchange_messages(exchange, exchange->message, exchange->messages);
     }
     read_within(exchange, ENGINE_GATHER, ENGINE_ALL_RANKS, root.leader,
                 exchange->leads ? NULL : &offer, root.is_here ? store_gathered : pack_for_root);
     if (!root.is_here && exchange->leads)
-        exchange_with_nodes(exchange, &root.message, 1);
+        exchange_messages(exchange, &root.message, 1);
 }
 
 static int gather(struct coll_call *call)
@@ -573,14 +569,14 @@ static void run_scatter(struct exchange *exchange)
     if (!root.is_here && exchange->leads) {
         const struct engine_part own_block = {nodes->received + (size_t)nodes->local * block, block,
                                               NULL};
-        exchange_with_nodes(exchange, &root.message, 1);
+        exchange_messages(exchange, &root.message, 1);
         if (exchange->call->error == MPI_SUCCESS)
             receive_scattered(exchange, &own_block);
     }
     read_within(exchange, ENGINE_SCATTER, root.leader, ENGINE_ALL_RANKS,
                 exchange->leads ? &offer : NULL, root.is_here ? read_scattered : read_own_block);
     if (root.is_here)
-        exchange_with_nodes(exchange, exchange->message, exchange->messages);
+        exchange_messages(exchange, exchange->message, exchange->messages);
 }
 
 static int scatter(struct coll_call *call)
@@ -724,7 +720,7 @@ static int barrier(struct coll_call *call)
     place_messages(&exchange);
     if (nodes->engine)
         call->error = engine_barrier(nodes->engine);
-    coll_set_error(call, exchange_messages(nodes, exchange.message, exchange.messages, 1));
+    exchange_messages(&exchange, exchange.message, exchange.messages);
     if (nodes->engine)
         coll_set_error(call, engine_barrier(nodes->engine));
     return 1;

@@ -129,19 +129,17 @@ static int check_file(int directory, int fd, int flags, const char **refusal)
     return 0;
 }
 
-/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. A regular file is opened as
- * without the flag, unless a process or, on an NFS server, a client has a lease on it: then the
- * kernel asks for the lease, and this waits until it is given back or revoked. */
-static int open_without_waiting_for_writers(int directory, const char *name, int flags, mode_t mode)
+/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. But with that flag the kernel
+ * also refuses to open a file on which another process has a lease (fcntl(2), F_SETLEASE), or a
+ * client of this machine's NFS server, and asks for the lease. So this tries again until the holder
+ * has returned the lease or the kernel has revoked it. */
+static int open_and_break_lease(int directory, const char *name, int flags, mode_t mode)
 {
     enum { LEASE_MAX_S = 120, INTERVAL_US = 10000 };
-    int fd;
-    for (int i = 0; i < LEASE_MAX_S * (1000000 / INTERVAL_US); i++) {
-        fd = openat(directory, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
-        if (fd >= 0 || errno != EWOULDBLOCK)
-            break;
+    int fd, tries = LEASE_MAX_S * (1000000 / INTERVAL_US);
+    flags |= O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    while ((fd = openat(directory, name, flags, mode)) < 0 && errno == EWOULDBLOCK && tries-- > 0)
         usleep(INTERVAL_US);
-    }
     return fd;
 }
 
@@ -149,7 +147,7 @@ int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
                        const char **refusal)
 {
     *refusal = NULL;
-    int fd = open_without_waiting_for_writers(directory, name, flags, mode);
+    int fd = open_and_break_lease(directory, name, flags, mode);
     if (fd < 0)
         return errno != ELOOP ? -errno
                               : refuse(refusal, "this is a symbolic link, and none is followed "
