@@ -7,8 +7,8 @@ int main(int argc, char **argv)
 {
     mpi_begin(&argc, &argv);
     int times = atoi(argv[1]), items = atoi(argv[2]), counts[RANKS_MAX];
-    int *sent = calloc((size_t)(items * ranks), sizeof(int)),
-        *received = calloc((size_t)(items * ranks), sizeof(int));
+    size_t all = (size_t)items * (size_t)ranks;
+    int *sent = calloc(all, sizeof(int)), *received = calloc(all, sizeof(int));
     for (int i = 0; i < ranks; i++)
         counts[i] = items;
     for (int i = 0; i < times; i++)
