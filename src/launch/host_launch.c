@@ -303,7 +303,8 @@ struct traced_shim {
     _Atomic pid_t pid; /* the tracer sets it to 0 when the shim needs no attention any more */
     /* Its task has ended badly. By the polling thread, before the shim can know it. */
     _Atomic int has_failed;
-    uint64_t deadline; /* until when it is held because of that; 0: it has not ended yet */
+    int has_ended;
+    uint64_t deadline; /* until when it is held if it has failed and Hydra kills no other */
 };
 
 struct tracer {
@@ -337,18 +338,19 @@ static void pass_on_signal(pid_t shim)
         ptrace(PTRACE_CONT, shim, 0, (long)(is_event ? 0 : number));
 }
 
-/* Whether the parent must not reap the shim yet, which has ended. */
+/* Whether the parent must not reap the shim yet, which has ended. A shim that Hydra has killed has
+ * not the status of its task, even if that has failed. */
 static int must_stay(struct tracer *own, struct traced_shim *shim, const siginfo_t *info)
 {
     if (!own->launch)
         return 0;
-    if (!atomic_load_explicit(&shim->has_failed, memory_order_relaxed)) {
-        int was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
-        own->has_killed |= was_killed;
-        return was_killed;
-    }
-    if (!shim->deadline)
+    int was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
+    own->has_killed |= was_killed;
+    if (!shim->has_ended)
         shim->deadline = futex_deadline(FAILED_TIMEOUT_MS);
+    shim->has_ended = 1;
+    if (was_killed || !atomic_load_explicit(&shim->has_failed, memory_order_relaxed))
+        return was_killed;
     return !own->has_killed && futex_now_ns() < shim->deadline;
 }
 
@@ -388,7 +390,7 @@ static int trace_shims(struct tracer *own)
         if (!trace_shim(own, shim, pid))
             atomic_store_explicit(&shim->pid, 0, memory_order_relaxed);
         else
-            is_awaited |= !own->launch || (!shim->deadline && shim->has_failed);
+            is_awaited |= !own->launch || (!shim->has_ended && shim->has_failed);
     }
     return is_awaited;
 }
@@ -398,7 +400,7 @@ static int holds_some(const struct tracer *own)
 {
     int holds = own->has_killed;
     for (unsigned i = 0; i < own->count; i++)
-        holds |= own->shims[i].deadline && own->shims[i].pid;
+        holds |= own->shims[i].has_ended && own->shims[i].pid;
     return holds;
 }
 

@@ -71,6 +71,16 @@ def test_status_is_the_failed_ranks_when_nobody_is_left_to_be_killed(job, guests
         job.run(argv, env=env).expect(3)
 
 
+@pytest.mark.parametrize("way", ["exit-all", "exit-two"])
+def test_status_is_the_failed_ranks_when_hydra_kills_shims_whose_tasks_failed_too(job, guests, way):
+    """One shim exits at once; Hydra kills the others in their exits, or while their tasks run."""
+    mpi = MPIS["mpich"].needed()
+    argv = mpi.command(4, [*RUN, guests.mpi(mpi, "mpi_end"), way])
+    env = {**mpi.env, "LD_PRELOAD": guests("late_reaping.so"), "PROMPT_RANK": "3", "LATE_EXIT_US": "300000"}
+    for _ in range(8):
+        job.run(argv, env=env).expect(3)
+
+
 def test_crash_without_mpi_ends_the_others_under_hydra(job):
     """Hydra learns of it when it reaps the shim, which is held for half a second."""
     mpi = MPIS["mpich"].needed()

@@ -1,6 +1,6 @@
 /* mpi_end HOW: the last rank ends in the named way; the others wait in a barrier for it, or, with
- * HOW ending in "-alone", have ended well before, or end in the same way, "-all". mpi_end sleep:
- * all wait to be killed. */
+ * HOW ending in "-alone", have ended well before, or end in the same way, "-all", or one of them
+ * does, "-two". mpi_end sleep: all wait to be killed. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (strcmp(how, "sleep") == 0)
         sleep(60);
-    if (rank == ranks - 1 || strstr(how, "-all"))
+    if (rank == ranks - 1 || strstr(how, "-all") || (strstr(how, "-two") && rank == ranks - 2))
         end(how);
     else if (strncmp(how, "finalized", 9) != 0 && strcmp(how, "return") != 0)
         sleep(60); /* a rank that waits inside MPI would spin; the launcher must end this one */
