@@ -1,11 +1,13 @@
 /* src/agent/registrations.c: registrations of memory with a device, and the notifier, a thread of
- * the task's libc that hears when other tasks unmap such memory (space/registrations.h).
+ * the task's libc that is notified when other tasks unmap such memory (space/registrations.h).
  *
  * Libraries register by ioctl (libibverbs) and by functions of liburing, which the agent replaces
  * by functions that record the memory and call the next function of that name. */
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 
@@ -15,43 +17,56 @@
 extern int pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) WEAK;
 extern int pthread_detach(pthread_t) WEAK;
 extern int munmap(void *, size_t) WEAK;
+extern struct r_debug *_dl_debug_addr WEAK; /* musl */
 extern int __cxa_atexit(void (*)(void *), void *, void *) WEAK;
 
 /* ---- The notifier ---- */
 
 /* As the program does: libraries replace the code of munmap, or its address in the tables of all
  * loaded objects, the agent's too. */
-static void unmap(uintptr_t start, uintptr_t bytes)
+static void call_libc_munmap(uintptr_t start, uintptr_t bytes)
 {
     (void)munmap((void *)start, bytes);
 }
 
-static void *deliver(void *unused)
+static void *notifier_thread(void *unused)
 {
     (void)unused;
-    agent_space->operations.deliver(agent_space, agent_self, unmap);
+    agent_space->operations.deliver(agent_space, agent_self, call_libc_munmap);
     return NULL;
 }
 
-static void stop(void *unused)
+static void stop_at_exit(void *unused)
 {
     (void)unused;
     if (process_in_space() && raw(__NR_getpid) == atomic_load(&agent_self->pid))
         agent_space->operations.stop_deliveries(agent_space, agent_self);
 }
 
-/* glibc before 2.34 has threads in a library of its own. Functions for the exit run in reverse
+/* musl changes the ids of all threads by this signal and waits until each has handled it; in glibc
+ * it is the program's. */
+static void unblock_musl_signal(void)
+{
+    enum { SIGSYNCCALL = 34 };
+    const uint64_t signal = UINT64_C(1) << (SIGSYNCCALL - 1);
+    if (&_dl_debug_addr)
+        raw(__NR_rt_sigprocmask, SIG_UNBLOCK, &signal, NULL, ARCH_SIGNAL_SET_BYTES);
+}
+
+/* Called with signals blocked, which the thread inherits (space/registrations.c).
+ * glibc before 2.34 has threads in a library of its own. Functions for the exit run in reverse
  * order: this one before those of the libraries that are loaded now. */
 int start_notifier(void)
 {
     static _Atomic int is_registered;
     pthread_t thread;
+    unblock_musl_signal();
     if (!pthread_create || !pthread_detach || !munmap ||
-        pthread_create(&thread, NULL, deliver, NULL) != 0)
+        pthread_create(&thread, NULL, notifier_thread, NULL) != 0)
         return -1;
     pthread_detach(thread);
     if (__cxa_atexit && !atomic_exchange(&is_registered, 1))
-        __cxa_atexit(stop, NULL, NULL);
+        __cxa_atexit(stop_at_exit, NULL, NULL);
     return 0;
 }
 

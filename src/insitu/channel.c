@@ -264,9 +264,10 @@ static int check_same_options(const struct insitu_channel *channel,
                        options->depth, options->consumers);
 }
 
-/* Joins as one of the ranks: 0; -EAGAIN if the channel has ended meanwhile. */
+/* Joins as one of the ranks: 0; -EAGAIN if the channel has ended meanwhile. *has_left: the caller
+ * may have been its last owner. */
 static int join(struct insitu_channel *channel, const struct onespace_insitu_options *options,
-                uint32_t me)
+                uint32_t me, int *has_left)
 {
     struct insitu_rank *rank = &channel->rank[options->rank];
     uint64_t state = atomic_load(&channel->state);
@@ -288,7 +289,7 @@ static int join(struct insitu_channel *channel, const struct onespace_insitu_opt
                            options->rank, channel->name, owner - 1);
     if (atomic_load(&channel->state) != state || !insitu_channel_is_open(channel)) {
         atomic_store(&rank->owner, 0);
-        insitu_channel_try_free(channel, slot_index(space_registry(), space_self()));
+        *has_left = 1;
         return -EAGAIN;
     }
     atomic_fetch_add(&channel->joined, 1);
@@ -302,18 +303,21 @@ int insitu_channel_create(const char *name, const struct onespace_insitu_options
     struct insitu_table *table = insitu_table();
     struct space_slot *self = space_self();
     uint32_t me = (uint32_t)atomic_load(&self->id) + 1;
-    int result = lock_table(table, me);
-    if (result < 0)
-        return result;
+    unsigned slot = slot_index(space_registry(), self);
+    int result;
     do {
+        int has_left = 0;
+        if ((result = lock_table(table, me)) < 0)
+            return result;
         struct insitu_channel *found = insitu_channel_find(name);
-        result = found
-                     ? join(found, options, me)
-                     : create(table, name, options, slot_index(space_registry(), self), me, &found);
+        result = found ? join(found, options, me, &has_left)
+                       : create(table, name, options, slot, me, &found);
+        unlock_table(table);
+        if (has_left)
+            insitu_channel_try_free(found, slot); /* may wait for members that have registered it */
         if (result == 0)
             *channel = found;
     } while (result == -EAGAIN);
-    unlock_table(table);
     if (result == 0)
         futex_bump(&table->names);
     return result;

@@ -1,8 +1,8 @@
 /* src/interpose/registrations.c: which calls register memory with a device, and which unmap what
  * others may have registered (space/registrations.h).
  *
- * A range is recorded before the call that registers it, and again when the call has succeeded: a
- * notice in between removes the record, when the library does not have the registration yet. Old
+ * A range is recorded twice, before the call that registers it and when the call has succeeded: a
+ * notice between the two removes the first record before the library knows the registration. Old
  * versions of libibverbs register by write(), which is not seen. Memory that a driver registers for
  * its own queues is the task's. */
 #include <linux/mman.h>
@@ -193,7 +193,7 @@ static void notify_of_mremap(const struct space_slot *self, const long a[6])
         notify_of(self, start + size, old_size - size);
 }
 
-/* shmdt is given no size. Where that is unknown, all that may follow is told. */
+/* shmdt is given no size. If the size is unknown, the rest of the range is announced. */
 static void notify_of_shmdt(const struct space_slot *self, uintptr_t start)
 {
     uintptr_t low, high;

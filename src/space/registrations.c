@@ -18,6 +18,7 @@
 #include "space/member.h"
 #include "space/shared_mappings.h"
 
+/* In a notice, the bit that marks a tentative interval: its delivery has begun. */
 enum { IN_DELIVERY = INTERVAL_TENTATIVE };
 #define NOTICE_WAIT_NS   UINT64_C(10000000000)
 #define NOTICE_MAX_BYTES (INTERVAL_MAX_PAGES * ARCH_PAGE_MIN)
@@ -82,9 +83,9 @@ static int has_record_in(const struct space_slot *slot, uintptr_t start, uintptr
     return is_found || atomic_load(&registrant->changes) != changes;
 }
 
-/* Whether the registrant must hear of [start, end). What is being delivered counts, too, because
- * its records are gone already; they are read first. */
-static int must_hear(const struct space_slot *slot, uintptr_t start, uintptr_t end)
+/* Whether the registrant must be notified of [start, end). What is being delivered counts, too,
+ * because its records are gone already; they are read first. */
+static int must_notify(const struct space_slot *slot, uintptr_t start, uintptr_t end)
 {
     return is_running(&slot->registrations) &&
            (has_record_in(slot, start, end) || has_notice_in(&slot->registrations, start, end));
@@ -190,6 +191,7 @@ struct unmapping {
     const struct space_slot *self;
     enum registrations_audience audience;
     uintptr_t start, end;
+    int waits_for_delivery;
     uint64_t deadline; /* 0: not set yet */
 };
 
@@ -198,11 +200,13 @@ static int is_addressed(const struct unmapping *unmapping, const struct space_sl
     return unmapping->audience == NOTIFY_ALL || slot != unmapping->self;
 }
 
-/* A notifier does not wait: its deadline has passed. */
+/* A notifier waits only until it can post. */
 static void set_deadline(struct unmapping *unmapping)
 {
-    if (!unmapping->deadline)
-        unmapping->deadline = is_notifier(unmapping->self) ? 1 : futex_now_ns() + NOTICE_WAIT_NS;
+    if (unmapping->deadline)
+        return;
+    unmapping->waits_for_delivery = !is_notifier(unmapping->self);
+    unmapping->deadline = futex_now_ns() + NOTICE_WAIT_NS;
 }
 
 /* 0 or -ETIMEDOUT. */
@@ -214,7 +218,7 @@ static long notify_of_part(struct space *space, struct unmapping *unmapping)
     for (unsigned i = next_registrant(space, 1); i < LAYOUT_SLOTS;
          i = next_registrant(space, i + 1)) {
         struct space_slot *slot = &space->slots[i];
-        if (!is_addressed(unmapping, slot) || !must_hear(slot, unmapping->start, unmapping->end))
+        if (!is_addressed(unmapping, slot) || !must_notify(slot, unmapping->start, unmapping->end))
             continue;
         set_deadline(unmapping);
         has_posted = 1;
@@ -226,9 +230,8 @@ static long notify_of_part(struct space *space, struct unmapping *unmapping)
     for (unsigned i = has_posted ? next_registrant(space, 1) : LAYOUT_SLOTS; i < LAYOUT_SLOTS;
          i = next_registrant(space, i + 1)) {
         struct space_slot *slot = &space->slots[i];
-        if (!is_addressed(unmapping, slot) ||
-            await_delivery(&slot->registrations, notice, unmapping->deadline) == 0 ||
-            unmapping->deadline == 1)
+        if (!is_addressed(unmapping, slot) || !unmapping->waits_for_delivery ||
+            await_delivery(&slot->registrations, notice, unmapping->deadline) == 0)
             continue;
         warn_late(slot);
         result = -ETIMEDOUT;
@@ -240,7 +243,7 @@ long registrations_notify(struct space *space, const struct space_slot *self,
                           enum registrations_audience audience, uintptr_t start, uintptr_t end)
 {
     long result = 0;
-    struct unmapping unmapping = {self, audience, start, start, 0};
+    struct unmapping unmapping = {.self = self, .audience = audience, .start = start};
     if (!registrations_exist(space))
         return 0;
     for (; unmapping.start < end; unmapping.start = unmapping.end) {
@@ -328,7 +331,8 @@ static int try_add_record(struct space_slot *self, uintptr_t start, uintptr_t en
 }
 
 /* Removes records from a full table by a notice to the caller's own notifier, for all of one
- * member's memory: the libraries will register anew what they still need. 0 or -ETIMEDOUT. */
+ * member's memory: the libraries will register anew what they still need. 0, -ETIMEDOUT, or -ESRCH:
+ * the notifier has ended. */
 static long evict_records(struct space_slot *self)
 {
     struct space_registrations *mine = &self->registrations;
@@ -344,22 +348,24 @@ static long evict_records(struct space_slot *self)
     }
     uint64_t notice = notice_word(start, end), deadline = futex_now_ns() + NOTICE_WAIT_NS;
     long result = post_when_possible(mine, notice, deadline);
-    return result ? result : await_delivery(mine, notice, deadline);
+    if (result == 0)
+        result = await_delivery(mine, notice, deadline);
+    return result == 0 && !is_running(mine) ? -ESRCH : result;
 }
 
 static void add_record(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
-    while (start < end && try_add_record(self, start, end) != 0)
-        if (evict_records(self) != 0) {
-            warn_unheard(self, "it has registered too much at once");
-            break;
-        }
+    long result = 0;
+    while (start < end && result == 0 && try_add_record(self, start, end) != 0)
+        result = evict_records(self);
+    if (result == -ETIMEDOUT)
+        warn_unheard(self, "it has registered too much at once");
 }
 
 /* Memory of a shared mapping that the member uses itself stays mapped until the member unmaps it,
  * by its own libc. */
-static int is_own(const struct space *space, const struct space_slot *self, uintptr_t start,
-                  uintptr_t end)
+static int own_libc_is_notified(const struct space *space, const struct space_slot *self,
+                                uintptr_t start, uintptr_t end)
 {
     uintptr_t own = layout_range(slot_index(space, self));
     if (start >= own && end <= own + LAYOUT_RANGE)
@@ -379,7 +385,7 @@ void registrations_add(struct space *space, struct space_slot *self, uintptr_t s
         return; /* the kernel refuses it */
     start = page_floor(start);
     end = page_ceiling(end);
-    if (is_own(space, self, start, end) || !ensure_notifier(space, self))
+    if (own_libc_is_notified(space, self, start, end) || !ensure_notifier(space, self))
         return;
     add_record(self, start, end < own ? end : own);
     add_record(self, start > own_end ? start : own_end, end);
@@ -437,39 +443,67 @@ static int deliver(struct space *space, struct space_slot *self, _Atomic uint64_
     return 1;
 }
 
-/* Whether the libc's munmap ends in the handler of an interposed call. If the libc's code could not
- * be patched, a delivery would unmap memory that is in use: a page of ours shows it. */
-static int munmap_is_ours(struct space_registrations *mine,
-                          void (*unmap)(uintptr_t start, uintptr_t bytes))
+/* Whether the libc's munmap ends in the handler of an interposed call: 0, -EPERM, or -ENOMEM if
+ * that cannot be tried. If the libc's code could not be patched, a delivery would unmap memory that
+ * is in use: a page of ours shows it. Another thread of the space may have mapped another page
+ * there when we look, so we compare a mark in it, by a wait that fails if the page is gone. */
+static long check_munmap(struct space *space, struct space_registrations *mine,
+                         void (*unmap)(uintptr_t start, uintptr_t bytes))
 {
-    unsigned char resident;
-    long page = raw(__NR_mmap, 0, ARCH_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long page =
+        raw(__NR_mmap, 0, ARCH_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw_failed(page))
-        return 0;
+        return -ENOMEM;
+    _Atomic uint32_t *mark = (_Atomic uint32_t *)page;
+    uint32_t value = (uint32_t)((uintptr_t)page / ARCH_PAGE) ^ UINT32_C(0x6f6e6573);
+    atomic_store(mark, value);
     set_delivering(mine, (uintptr_t)page, (uintptr_t)page + ARCH_PAGE);
+    DELAY("registrations.check");
     unmap((uintptr_t)page, ARCH_PAGE);
-    set_delivering(mine, 0, 0);
-    int is_ours = raw(__NR_mincore, page, ARCH_PAGE, &resident) == 0;
-    if (is_ours)
-        raw(__NR_munmap, page, ARCH_PAGE);
-    return is_ours;
+    end_delivery(space, mine); /* registrations_stop may wait for it */
+    if (futex_wait(mark, value, futex_now_ns()) != -ETIMEDOUT)
+        return -EPERM;
+    raw(__NR_munmap, page, ARCH_PAGE);
+    return 0;
 }
 
-static void count_thread(void *count, int number, int directory)
+/* The threads of a task. */
+struct thread_count {
+    unsigned
+        slot; /* of a task in thread mode, whose process has other threads, too; or 0: of all */
+    int count;
+};
+
+/* A thread belongs to the task in whose range its robust list is, as in reaper/thread_tasks.c. */
+static void count_thread(void *context, int thread, int directory)
 {
-    (void)number, (void)directory;
-    ++*(int *)count;
+    struct thread_count *threads = context;
+    uintptr_t head = 0;
+    size_t size;
+    (void)directory;
+    threads->count += !threads->slot || (raw(__NR_get_robust_list, thread, &head, &size) == 0 &&
+                                         layout_slot_of(head) == threads->slot);
 }
 
-/* Whether the main thread has ended by pthread_exit, and no other thread than this one is left. The
- * kernel marks the membership when the main thread ends. */
-static int is_last_thread(const struct space_slot *self)
+/* Whether the main thread has ended by pthread_exit. That of a process is a zombie then. */
+static int main_thread_has_ended(struct space *space, const struct space_slot *self)
 {
-    enum { MAIN_AND_NOTIFIER = 2 };
-    int count = 0;
-    return !member_is_present(self) && slot_state(self) == SLOT_RUNNING &&
-           proc_each_number("/proc/self/task", count_thread, &count) == 0 &&
-           count <= MAIN_AND_NOTIFIER;
+    struct proc_stat stat;
+    int32_t process = (int32_t)raw(__NR_getpid);
+    if (slot_is_thread(self))
+        return raw(__NR_tgkill, process, atomic_load(&space->pids[slot_index(space, self)]), 0) ==
+               -ESRCH;
+    return proc_read_stat(process, &stat) == 0 && stat.state == 'Z';
+}
+
+/* Whether the main thread has ended, and no other thread than this one is left. */
+static int is_last_thread(struct space *space, const struct space_slot *self)
+{
+    struct thread_count threads = {slot_is_thread(self) ? slot_index(space, self) : 0, 0};
+    int least = slot_is_thread(self) ? 1 : 2; /* a zombie counts */
+    return main_thread_has_ended(space, self) &&
+           proc_each_number("/proc/self/task", count_thread, &threads) == 0 &&
+           threads.count <= least;
 }
 
 /* Ranks poll for messages on CPUs of their own. */
@@ -491,9 +525,12 @@ void registrations_deliver(struct space *space, struct space_slot *self,
     atomic_store(&mine->tid, (int32_t)raw(__NR_gettid));
     /* Hooks may wait for a lock that the registering thread holds, which therefore does not wait
      * for this. */
-    if (!munmap_is_ours(mine, unmap)) {
-        atomic_store(&mine->notifier, NOTIFIER_FAILED);
-        warn_unheard(self, "its libc's munmap is not interposed here (PR_SET_MDWE, or a uprobe)");
+    long failed = check_munmap(space, mine, unmap);
+    if (failed) { /* without memory the next registration tries again */
+        atomic_store(&mine->notifier, failed == -ENOMEM ? NOTIFIER_NONE : NOTIFIER_FAILED);
+        warn_unheard(self, failed == -ENOMEM ? "there is no memory for a page"
+                                             : "its libc's munmap is not interposed here "
+                                               "(PR_SET_MDWE, or a uprobe)");
         end_delivery(space, mine);
         return;
     }
@@ -504,9 +541,11 @@ void registrations_deliver(struct space *space, struct space_slot *self,
             has_delivered |= deliver(space, self, &mine->notices[i], unmap);
         if (!has_delivered &&
             futex_wait(&mine->posted, posted, futex_now_ns() + LOOK_NS) == -ETIMEDOUT &&
-            is_last_thread(self))
+            is_last_thread(space, self))
             break;
     }
+    atomic_store(&mine->notifier, NOTIFIER_ENDED);
+    end_delivery(space, mine);
 }
 
 void registrations_stop(struct space *space, struct space_slot *self)
@@ -587,6 +626,15 @@ int registrations_hold(struct space *space, const struct space_slot *owner)
     return held;
 }
 
+/* The count stays right if an owner posts at the same time. It is too high, which is harmless,
+ * after a notifier that was killed before it had counted down. */
+static void drop_notices(struct space_registrations *registrant)
+{
+    for (unsigned i = 0; i < REGISTRATION_NOTICES; i++)
+        if (atomic_exchange(&registrant->notices[i], 0))
+            atomic_fetch_sub(&registrant->notice_count, 1);
+}
+
 int registrations_end(struct space *space, struct space_slot *slot)
 {
     struct space_registrations *registrant = &slot->registrations;
@@ -594,8 +642,7 @@ int registrations_end(struct space *space, struct space_slot *slot)
     if (atomic_exchange(&registrant->notifier, NOTIFIER_NONE) == NOTIFIER_NONE)
         return 0;
     atomic_fetch_and(registrants_word(space, index), ~(UINT64_C(1) << index % 64));
-    for (unsigned i = 0; i < REGISTRATION_NOTICES; i++)
-        atomic_store(&registrant->notices[i], 0);
+    drop_notices(registrant);
     set_delivering(registrant, 0, 0);
     futex_bump(&registrant->delivered);
     return 1;
@@ -607,12 +654,10 @@ void registrations_clear(struct space_slot *slot)
     atomic_store(&registrant->notifier, NOTIFIER_NONE);
     atomic_store(&registrant->tid, 0);
     atomic_store(&registrant->has_warned, 0);
-    atomic_store(&registrant->notice_count, 0);
     atomic_store(&registrant->changes, 0);
     atomic_store(&registrant->low, 0);
     atomic_store(&registrant->high, 0);
     set_delivering(registrant, 0, 0);
     registrant->start_notifier = 0;
-    for (unsigned i = 0; i < REGISTRATION_NOTICES; i++)
-        atomic_store(&registrant->notices[i], 0);
+    drop_notices(registrant);
 }

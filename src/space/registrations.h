@@ -10,7 +10,7 @@
  *
  * A notice is one word, an interval as in space/intervals.h:
  *
- *   0 -> interval              an owner's thread or the reaper, by compare-and-swap
+ *   0 -> interval              an owner's thread, the reaper, or a registrant with a full table
  *   interval -> interval | 1   the notifier: delivery has begun, and the records are removed
  *   interval | 1 -> 0          the notifier: the hooks have heard
  *   any -> 0                   the reaper, when the registrant has ended; a spawner, for a new task
@@ -18,8 +18,8 @@
  * So an owner or registrant that is killed leaves nothing half done. Owners wait until no notice of
  * theirs is left. The reaper does not wait: a record or notice holds the memory of an ended member
  * like an import (space/holds.c). The model tests/models/registrations.pml has both. A notifier
- * whose hooks unmap memory that others have registered posts and does not wait, because two would
- * wait for each other.
+ * whose hooks unmap memory that others have registered waits only until it has posted, because two
+ * would wait for each other.
  *
  * Owners search the records without a lock, and a search may miss a record that another thread
  * splits or merges meanwhile. `changes` is odd during such a change: a search that has seen it
@@ -53,7 +53,8 @@ struct space_registrations {
     _Atomic int32_t tid;         /* of the notifier */
     _Atomic uint32_t has_warned; /* sticky: a message about this member was printed */
     _Atomic uint32_t posted, delivered; /* futexes: incremented after a post; after a delivery */
-    /* No fewer than there are notices: raised before a post, lowered after a delivery. */
+    /* No fewer than there are notices: raised before a post, lowered after a delivery. The slot's
+     * next task begins with what is left. */
     _Atomic uint32_t notice_count;
     _Atomic uint32_t changes; /* of the records, with the member's lock held; odd during one */
     /* Bounds of the records, extended before one is added. With the member's lock held. Owners

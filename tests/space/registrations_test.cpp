@@ -365,12 +365,27 @@ TEST_F(registrations, let_a_program_end_whose_main_thread_has_left)
     EXPECT_EQ(other.wait(), 0);
 }
 
-// glibc changes the ids of all threads by a signal that no thread may block.
-TEST_F(registrations, leave_glibc_its_signals)
+// C libraries change the ids of all threads by a signal that no thread may block.
+TEST_F(registrations, leave_the_libc_its_signals)
 {
     Registrant other, owner;
     EXPECT_EQ(other.verbs("reg_mr", owner.memory()), -ENOTTY);
     EXPECT_EQ(other.tell("setgid").result, 0);
+}
+
+// The same with musl, whose membership has no mark of the kernel's.
+TEST_F(registrations, of_a_program_of_musl_end_as_they_must)
+{
+    if (!is_built("registrant-musl"))
+        GTEST_SKIP() << "no musl-gcc (package musl-tools)";
+    Registrant other("registrant-musl"), owner;
+    void *memory = owner.memory();
+    EXPECT_EQ(other.verbs("reg_mr", memory), -ENOTTY);
+    EXPECT_EQ(owner.unmap(memory), 0);
+    EXPECT_EQ(other.heard(), 1);
+    EXPECT_EQ(other.tell("setgid").result, 0);
+    other.order("pthread-exit", "-", nullptr, 0, 0);
+    EXPECT_EQ(other.wait(), 0);
 }
 
 TEST_F(registrations, are_told_of_by_programs_that_unmap_in_other_ways)

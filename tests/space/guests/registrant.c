@@ -1,6 +1,7 @@
 /* tests/space/guests/registrant.c: a member that registers memory with a device and keeps the
  * registration until its hook hears that the memory goes, as libraries for RDMA do. io_uring's
- * fixed buffers pin pages as a network card does. With -DUCX the cache and its hooks are UCX's.
+ * fixed buffers pin pages as a network card does. With -DUCX the cache and its hooks are UCX's;
+ * -DNO_ONESPACE makes a program for another C library, which does not use onespace's.
  * Does what its standard input says, one line each, and answers with one line: a result, and an
  * address where there is one. */
 #include <errno.h>
@@ -24,7 +25,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifndef NO_ONESPACE
 #include "onespace.h"
+#endif
 
 /* ---- The card ---- */
 
@@ -395,8 +398,6 @@ static int obey(const char *command, const char *word, char *start, size_t size,
             register_by_verbs("reg_mr", (uintptr_t)start + (uintptr_t)i * 2 * size, size);
         return 0;
     }
-    if (strcmp(command, "unmapping") == 0)
-        return onespace_unmapping(start, size);
     if (strcmp(command, "heard") == 0)
         return atomic_load(&heard);
     if (strcmp(command, "heard-at") == 0)
@@ -409,6 +410,11 @@ static int obey(const char *command, const char *word, char *start, size_t size,
         pthread_exit(NULL);
     if (strcmp(command, "setgid") == 0)
         return setgid(getgid());
+    if (strcmp(command, "exec-missing") == 0)
+        return execl("/proc/self/missing", "missing", NULL) < 0 ? -errno : 0;
+#ifndef NO_ONESPACE
+    if (strcmp(command, "unmapping") == 0)
+        return onespace_unmapping(start, size);
     if (strcmp(command, "import") == 0) {
         void *found;
         int result = onespace_import(value, word, &found, NULL, 20000);
@@ -417,14 +423,17 @@ static int obey(const char *command, const char *word, char *start, size_t size,
     }
     if (strcmp(command, "export") == 0)
         return onespace_export(word, start, size);
+#endif
     return -ENOSYS;
 }
 
 int main(void)
 {
     char line[256], command[32], word[32];
+#ifndef NO_ONESPACE
     if (onespace_init() < 0)
         return 1;
+#endif
     while (fgets(line, sizeof(line), stdin)) {
         uintptr_t start = 0;
         size_t size = 0;
