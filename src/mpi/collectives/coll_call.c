@@ -279,12 +279,13 @@ int buf_is_own_block(const struct coll_call *call, const struct coll_buf *one,
                      const struct coll_buf *blocks, const struct item_layout *type)
 {
     MPI_Count count = buf_count(blocks, call->rank);
-    if (coll_may_alias() || one->datatype != blocks->datatype || !one->count || !count)
+    if (one->datatype != blocks->datatype || !one->count || !count)
         return 0;
     if (!coll_has_counts(call->operation) && one->count != count)
         return 0;
     return one->addr ==
-           (char *)blocks->addr + buf_displ(blocks, call->rank) * (ptrdiff_t)type->size;
+               (char *)blocks->addr + buf_displ(blocks, call->rank) * (ptrdiff_t)type->size &&
+           !coll_may_alias();
 }
 
 struct reduce_rules reduce_rules_of(const struct coll_call *call)
@@ -307,8 +308,8 @@ struct reduce_rules reduce_rules_of(const struct coll_call *call)
         break;
     }
     /* The library checks ranks that receive nothing by the same rules. */
-    return (struct reduce_rules){receives || call->sendbuf.addr == MPI_IN_PLACE, !coll_may_alias(),
-                                 coll_in_place_error()};
+    return (struct reduce_rules){receives || call->sendbuf.addr == MPI_IN_PLACE,
+                                 !pmpi_is_open_mpi(), coll_in_place_error()};
 }
 
 int reduce_check_bufs(const struct coll_call *call, const struct reduce_rules *rules,
@@ -319,7 +320,9 @@ int reduce_check_bufs(const struct coll_call *call, const struct reduce_rules *r
         return rules->error;
     if (!has_layout && (!sendbuf || (rules->receives && !recvbuf)))
         return MPI_ERR_BUFFER;
-    return rules->must_differ && sendbuf == recvbuf ? rules->error : MPI_SUCCESS;
+    if (sendbuf != recvbuf || !rules->must_differ)
+        return MPI_SUCCESS;
+    return pmpi_is_open_mpi() || pmpi_refuses_aliases() ? rules->error : MPI_SUCCESS;
 }
 
 /* ---- Receiving ---- */

@@ -10,7 +10,8 @@
  *
  * Once the decision is taken every rank takes part to the end. A rank whose own arguments are wrong
  * publishes a failure in place of data (coll_fail): it returns the class of its error, and the
- * ranks that need its data return MPI_ERR_OTHER. */
+ * ranks that need its data return MPI_ERR_OTHER. The operations of node_exchange.c are an
+ * exception: there such a rank calls the MPI library, and the others wait. */
 #ifndef ONESPACE_MPI_COLLECTIVES_COLL_CALL_H
 #define ONESPACE_MPI_COLLECTIVES_COLL_CALL_H
 
@@ -147,7 +148,8 @@ static inline void coll_set_error(struct coll_call *call, int error)
         call->error = error;
 }
 
-/* 1 with *result; or 0: the MPI library runs the call, on all ranks. */
+/* 1 with *result; or 0: this rank calls the MPI library. All ranks do, except over several nodes if
+ * this rank's arguments are wrong (node_exchange.c). */
 int coll_barrier(struct coll_call *call, int *result);
 int coll_bcast(struct coll_call *call, int *result);
 int coll_gather(struct coll_call *call, int *result); /* the all- variants too */
@@ -173,14 +175,14 @@ void coll_fail(struct coll_call *call, int error);
 int coll_end(struct coll_call *call, int *result);
 
 /* nodes.c: runs a call for which coll_begin has returned COLL_NODES. 1: the operation is done, or
- * call->error is set. 0: the MPI library runs the call, on all ranks. */
+ * call->error is set. 0: this rank calls the MPI library, as above. */
 int nodes_run(struct coll_call *call);
 
 /* In place of an error class: the MPI library runs the call, on all ranks. */
 enum { COLL_DECLINED = -1 };
 /* Runs the call on the path that coll_begin chooses. in_space returns MPI_SUCCESS, COLL_DECLINED,
- * or the class of this rank's error before anything was exchanged. Returns 0 if the MPI library
- * runs the call, on all ranks. Inlined, so that in_space is called directly. */
+ * or the class of this rank's error before anything was exchanged. Returns 0 if this rank calls the
+ * MPI library, as above. Inlined, so that in_space is called directly. */
 static inline int coll_run(struct coll_call *call, int *result, int (*in_space)(struct coll_call *))
 {
     enum coll_path path = coll_begin(call);
@@ -199,10 +201,12 @@ static inline int coll_run(struct coll_call *call, int *result, int (*in_space)(
 /* ---- Arguments ----
  * Functions that check return MPI_SUCCESS or the class of the MPI library's error. */
 
-/* Open MPI allows equal send and receive buffers except in MPI_Reduce and MPI_Allreduce. */
+/* Whether the MPI library accepts equal send and receive buffers: Open MPI does, except in
+ * MPI_Reduce and MPI_Allreduce. Such arguments must be known to be equal first: the answer may cost
+ * an operation of the library. */
 static inline int coll_may_alias(void)
 {
-    return pmpi_is_open_mpi();
+    return pmpi_is_open_mpi() || !pmpi_refuses_aliases();
 }
 /* Where MPI does not allow MPI_IN_PLACE. */
 static inline int coll_in_place_error(void)

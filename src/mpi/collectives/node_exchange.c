@@ -5,15 +5,16 @@
  * Each pair of nodes exchanges one message in each direction, however many ranks they have; with a
  * root, each node and the root's exchange one message, one way. The leaders of a node share the
  * other nodes: its rank with the local number l leads for the nodes that are l + 1, l + 1 + P, ...
- * places behind it, where P is the number of its ranks. So with as many ranks as other nodes, all
- * messages of an operation travel at the same time.
+ * places after it in cyclic order, where P is the number of its ranks. So with as many ranks as
+ * other nodes, all messages of an operation travel at the same time.
  *
  *   1. The ranks of a node read one another's data in place, each takes what is for itself, and a
  *      leader packs what is for its nodes.
  *   2. The leaders exchange their messages by the MPI library.
  *   3. The ranks read what is for them in the buffers of their leaders.
  *
- * In MPI_Gather and MPI_Scatter the root's node, or the others, have nothing to do in step 1 or 3.
+ * In MPI_Gather the root's node skips step 1 and the others skip step 3; in MPI_Scatter it is the
+ * reverse.
  *
  * Only what is equal on all ranks decides whether this is done. A rank whose arguments are wrong
  * calls the MPI library, which reports the error; the others wait for it, as they do without the
@@ -35,7 +36,7 @@ _Static_assert((int)BCAST_MAX_BYTES <= (int)NODES_BUFFER_BYTES, "");
 
 /* To the leader of another node, and from it. All messages of a call go both ways, or one way. */
 struct message {
-    int node;    /* of the messages that place_messages places */
+    int node;    /* the partner's; only place_messages sets it */
     int partner; /* that leader's rank in nodes->messages_comm */
     size_t sent_bytes, received_bytes;
     char *sent, *received; /* NULL: there is no message that way */
@@ -70,21 +71,21 @@ static int rank_at(const struct nodes *nodes, int node, int local)
     return nodes->members[nodes->starts[node] + local];
 }
 
-/* The local number of the rank of `node` that leads for the node `distance` places behind it. */
+/* The local number of the rank of `node` that leads for the node `distance` places after it. */
 static int leader_for(const struct nodes *nodes, int node, int distance)
 {
     return (distance - 1) % ranks_on(nodes, node);
 }
 
-static int node_behind(const struct nodes *nodes, int node, int distance)
+static int node_after(const struct nodes *nodes, int node, int distance)
 {
     return (node + distance) % nodes->count;
 }
 
-/* The leader of the node `distance` places behind this one that leads for this one. */
+/* The leader of the node `distance` places after this one that leads for this one. */
 static int partner_at(const struct nodes *nodes, int distance)
 {
-    int node = node_behind(nodes, nodes->node, distance);
+    int node = node_after(nodes, nodes->node, distance);
     return rank_at(nodes, node, leader_for(nodes, node, nodes->count - distance));
 }
 
@@ -96,7 +97,7 @@ static int partner_at(const struct nodes *nodes, int distance)
 /* The most nodes for which one rank leads. */
 static int nodes_per_leader(const struct nodes *nodes)
 {
-    return (nodes->count - 2) / nodes->fewest + 1;
+    return (nodes->count - 2) / nodes->ranks_min + 1;
 }
 
 /* ---- Messages ---- */
@@ -113,8 +114,7 @@ static int wait_all(MPI_Request *requests, MPI_Status *statuses, int count)
     return result;
 }
 
-/* A rank that has failed sends nothing in place of its data, which its partners take for an error.
- */
+/* A rank that has failed sends empty messages in place of its data; its partners then fail too. */
 static void exchange_messages(struct exchange *exchange, const struct message *messages, int count)
 {
     MPI_Request requests[2 * NODES_PER_LEADER_MAX];
@@ -174,7 +174,7 @@ static void place_messages(struct exchange *exchange)
     EACH_DISTANCE(nodes, distance, nodes->local)
     {
         struct message *message = &exchange->message[exchange->messages++];
-        int node = node_behind(nodes, nodes->node, distance);
+        int node = node_after(nodes, nodes->node, distance);
         int differs_by_rank = is_alltoall(exchange) || operation == COLL_SCATTER;
         size_t blocks = operation == COLL_SCATTER ? 1 : own_ranks;
         blocks *= differs_by_rank ? (size_t)ranks_on(nodes, node) : 1;
@@ -227,7 +227,7 @@ static void pack_blocks_for(const struct exchange *exchange, const struct messag
     }
 }
 
-/* Whether a rank's part has as many bytes as so many of this rank's blocks. */
+/* Whether a rank's part has `blocks` blocks of this rank's size; if not, that is an error. */
 static int expect_blocks(struct exchange *exchange, int rank, const struct engine_part *part,
                          size_t blocks)
 {
@@ -239,14 +239,14 @@ static int expect_blocks(struct exchange *exchange, int rank, const struct engin
 }
 
 /* Stores what a leader of this node has received, one block from each rank of its nodes. Returns
- * what lies behind it. */
+ * the address after that. */
 static const char *store_received(struct exchange *exchange, int leader, const char *from)
 {
     const struct nodes *nodes = exchange->nodes;
     int own_ranks = ranks_on(nodes, nodes->node);
     EACH_DISTANCE(nodes, distance, leader)
     {
-        int node = node_behind(nodes, nodes->node, distance), count = ranks_on(nodes, node);
+        int node = node_after(nodes, nodes->node, distance), count = ranks_on(nodes, node);
         for (int local = 0; local < count; local++) {
             size_t at = (size_t)local;
             if (is_alltoall(exchange))
@@ -270,7 +270,7 @@ static size_t received_bytes(const struct exchange *exchange)
 /* ---- MPI_Allgather and MPI_Alltoall ---- */
 
 /* engine_receive; context: struct exchange. Step 1, for each rank of this node. */
-static void read_neighbour(void *context, int source, const struct engine_part *part)
+static void read_node_rank(void *context, int source, const struct engine_part *part)
 {
     struct exchange *exchange = context;
     const struct nodes *nodes = exchange->nodes;
@@ -332,7 +332,7 @@ static void read_all(struct exchange *exchange, const struct engine_part *part,
 static void run_exchange(struct exchange *exchange)
 {
     place_messages(exchange);
-    read_all(exchange, &exchange->own, read_neighbour);
+    read_all(exchange, &exchange->own, read_node_rank);
     exchange_messages(exchange, exchange->message, exchange->messages);
     const struct engine_part received = {exchange->nodes->received, received_bytes(exchange), NULL};
     read_all(exchange, &received, read_leader);
@@ -346,8 +346,18 @@ static int is_short(const struct exchange *exchange, size_t max_bytes)
            block * (size_t)exchange->nodes->ranks <= NODES_BUFFER_BYTES;
 }
 
+/* This rank does not take part, because the MPI library reports an error of its arguments; or, with
+ * call->error set, because the layer knows too little of them: the library would run the call, and
+ * wait forever. Returns whether call->error is set. */
+static int decline(struct coll_call *call, int error)
+{
+    if (error == MPI_ERR_NO_MEM || error == MPI_ERR_INTERN)
+        coll_set_error(call, error);
+    return call->error != MPI_SUCCESS;
+}
+
 /* Sets what this rank sends. Only the bytes of a block are equal on all ranks, not count and type.
- * 1; or 0: the MPI library runs the call, or reports what is wrong with it. */
+ * 1; or 0: the MPI library runs the call, unless call->error is set. */
 static int prepare_exchange(struct exchange *exchange, struct coll_call *call, size_t max_bytes)
 {
     struct typed_buf sent = {0};
@@ -356,25 +366,31 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     int in_place = sendbuf->addr == MPI_IN_PLACE;
     exchange->call = call;
     exchange->nodes = nodes;
-    if ((in_place && is_alltoall(exchange)) ||
-        buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype) != MPI_SUCCESS)
+    if (in_place && is_alltoall(exchange))
         return 0;
+    int error = buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype);
+    if (error != MPI_SUCCESS) {
+        (void)decline(call, error);
+        return 0;
+    }
     /* Aliases that MPICH rejects. */
     if (is_alltoall(exchange)
-            ? !coll_may_alias() && sendbuf->addr == recvbuf->addr &&
-                  sendbuf->datatype == recvbuf->datatype
+            ? sendbuf->addr == recvbuf->addr && sendbuf->datatype == recvbuf->datatype &&
+                  !coll_may_alias()
             : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
         return 0;
-    if (in_place)
-        buf_block(recvbuf, &exchange->recvtype, call->rank, &sent);
-    else if (buf_check(sendbuf, BUF_SENT, &sent) != MPI_SUCCESS)
+    error = in_place ? buf_block(recvbuf, &exchange->recvtype, call->rank, &sent)
+                     : buf_check(sendbuf, BUF_SENT, &sent);
+    if (error != MPI_SUCCESS) {
+        (void)decline(call, error);
         return 0;
+    }
     exchange->block = typed_buf_bytes(&sent);
     if (!is_short(exchange, max_bytes))
         return 0;
-    if (is_alltoall(exchange) &&
-        exchange->block * (size_t)(nodes->most * nodes->most) * (size_t)nodes_per_leader(nodes) >
-            NODES_BUFFER_BYTES)
+    if (is_alltoall(exchange) && exchange->block * (size_t)(nodes->ranks_max * nodes->ranks_max) *
+                                         (size_t)nodes_per_leader(nodes) >
+                                     NODES_BUFFER_BYTES)
         return 0;
     if (is_alltoall(exchange))
         sent.count *= call->size;
@@ -386,7 +402,7 @@ static int allgather(struct coll_call *call)
 {
     struct exchange exchange;
     if (!prepare_exchange(&exchange, call, GATHER_MAX_BYTES))
-        return 0;
+        return call->error != MPI_SUCCESS;
     run_exchange(&exchange);
     return 1;
 }
@@ -406,7 +422,7 @@ static int alltoall(struct coll_call *call)
 {
     struct exchange exchange;
     if (!prepare_exchange(&exchange, call, ALLTOALL_MAX_BYTES))
-        return 0;
+        return call->error != MPI_SUCCESS;
     pack_own(&exchange);
     run_exchange(&exchange);
     return 1;
@@ -469,7 +485,7 @@ static void store_gathered(void *context, int source, const struct engine_part *
         return;
     EACH_DISTANCE(nodes, distance, source)
     {
-        blocks += (size_t)ranks_on(nodes, node_behind(nodes, nodes->node, distance));
+        blocks += (size_t)ranks_on(nodes, node_after(nodes, nodes->node, distance));
     }
     if (!is_own && !expect_blocks(exchange, rank, part, blocks))
         return;
@@ -509,13 +525,16 @@ static int gather(struct coll_call *call)
     int is_root = call->root == call->rank, in_place = sendbuf->addr == MPI_IN_PLACE;
     if (call->root < 0 || call->root >= call->size || (in_place && !is_root))
         return 0;
-    if (is_root &&
-        (buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange.recvtype) != MPI_SUCCESS ||
-         (!in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange.recvtype))))
+    int error = is_root ? buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange.recvtype)
+                        : MPI_SUCCESS;
+    if (error == MPI_SUCCESS && is_root && !in_place &&
+        buf_is_own_block(call, sendbuf, recvbuf, &exchange.recvtype))
         return 0;
-    if ((in_place ? buf_block(recvbuf, &exchange.recvtype, call->rank, &sent)
-                  : buf_check(sendbuf, BUF_SENT, &sent)) != MPI_SUCCESS)
-        return 0;
+    if (error == MPI_SUCCESS)
+        error = in_place ? buf_block(recvbuf, &exchange.recvtype, call->rank, &sent)
+                         : buf_check(sendbuf, BUF_SENT, &sent);
+    if (error != MPI_SUCCESS)
+        return decline(call, error);
     exchange.own = typed_buf_part(&sent);
     exchange.block = exchange.own.bytes;
     if (!is_short(&exchange, GATHER_MAX_BYTES))
@@ -585,13 +604,16 @@ static int scatter(struct coll_call *call)
     struct exchange exchange = {.call = call, .nodes = call->communicator->nodes};
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     int is_root = call->root == call->rank, in_place = recvbuf->addr == MPI_IN_PLACE;
-    if (call->root < 0 || call->root >= call->size || (in_place && !is_root) ||
-        (!in_place && buf_check(recvbuf, BUF_RECEIVED, &exchange.recvblock) != MPI_SUCCESS))
+    if (call->root < 0 || call->root >= call->size || (in_place && !is_root))
         return 0;
+    int error = in_place ? MPI_SUCCESS : buf_check(recvbuf, BUF_RECEIVED, &exchange.recvblock);
+    if (error == MPI_SUCCESS && is_root)
+        error = buf_check_blocks(sendbuf, call->size, BUF_RECEIVED, &sendtype);
+    if (error != MPI_SUCCESS)
+        return decline(call, error);
     exchange.block = typed_buf_bytes(&exchange.recvblock);
     if (is_root) {
-        if (buf_check_blocks(sendbuf, call->size, BUF_RECEIVED, &sendtype) != MPI_SUCCESS ||
-            buf_is_own_block(call, recvbuf, sendbuf, &sendtype))
+        if (buf_is_own_block(call, recvbuf, sendbuf, &sendtype))
             return 0;
         const struct typed_buf all = {sendbuf->addr, sendbuf->count * call->size, sendtype};
         exchange.own = typed_buf_part(&all);
@@ -626,74 +648,65 @@ static void receive_broadcast(void *context, int source, const struct engine_par
     }
 }
 
-/* Sends from the root's node: the leaders are numbered from the root on, so that the root itself
- * sends the first message, before the ranks of its node have its data. */
-static int send_broadcast(struct coll_call *call, const struct typed_buf *buf, int root_node,
-                          int root_local)
+/* The messages of this rank. Leaders of the root's node are numbered from the root on, so that the
+ * root itself sends the first message, before the ranks of its node have its data. On another node
+ * the first rank receives. */
+static void place_broadcast(struct exchange *exchange, const struct typed_buf *buf)
 {
-    const struct nodes *nodes = call->communicator->nodes;
-    MPI_Request requests[NODES_PER_LEADER_MAX];
-    MPI_Status statuses[NODES_PER_LEADER_MAX];
-    int bytes = call->error == MPI_SUCCESS ? (int)typed_buf_bytes(buf) : 0;
-    int ranks = ranks_on(nodes, root_node), used = 0, result = MPI_SUCCESS;
-    for (int distance = (nodes->local - root_local + ranks) % ranks + 1;
-         distance < nodes->count && result == MPI_SUCCESS; distance += ranks) {
-        int to = rank_at(nodes, node_behind(nodes, root_node, distance), 0);
-        result =
-            pmpi()->Isend(buf->addr, bytes, MPI_BYTE, to, 1, nodes->messages_comm, &requests[used]);
-        used += result == MPI_SUCCESS;
+    const struct nodes *nodes = exchange->nodes;
+    size_t bytes = typed_buf_bytes(buf);
+    int root = exchange->call->root;
+    int root_node = nodes->places[root].node, root_local = nodes->places[root].local;
+    int senders = ranks_on(nodes, root_node);
+    int first = (nodes->local - root_local + senders) % senders + 1;
+    exchange->messages = 0;
+    if (nodes->node != root_node && nodes->local == 0) {
+        int distance = (nodes->node - root_node + nodes->count) % nodes->count;
+        int sender = (leader_for(nodes, root_node, distance) + root_local) % senders;
+        exchange->message[exchange->messages++] =
+            (struct message){.partner = rank_at(nodes, root_node, sender),
+                             .received_bytes = bytes,
+                             .received = buf->addr};
     }
-    int completed = wait_all(requests, statuses, used);
-    return result == MPI_SUCCESS ? completed : result;
-}
-
-static int receive_message(struct coll_call *call, const struct typed_buf *buf, int root_node,
-                           int root_local)
-{
-    const struct nodes *nodes = call->communicator->nodes;
-    int distance = (nodes->node - root_node + nodes->count) % nodes->count;
-    int sender = (leader_for(nodes, root_node, distance) + root_local) % ranks_on(nodes, root_node);
-    int from = rank_at(nodes, root_node, sender), bytes = 0;
-    MPI_Status status;
-    int result = pmpi()->Recv(buf->addr, (int)typed_buf_bytes(buf), MPI_BYTE, from, 1,
-                              nodes->messages_comm, &status);
-    if (result == MPI_SUCCESS)
-        result = pmpi()->Get_count(&status, MPI_BYTE, &bytes);
-    if (result == MPI_SUCCESS && (size_t)bytes != typed_buf_bytes(buf))
-        result = report_failed_peer(nodes->rank, from);
-    return result;
+    for (int distance = first; nodes->node == root_node && distance < nodes->count;
+         distance += senders)
+        exchange->message[exchange->messages++] =
+            (struct message){.partner = rank_at(nodes, node_after(nodes, root_node, distance), 0),
+                             .sent_bytes = bytes,
+                             .sent = buf->addr};
 }
 
 static void run_broadcast(struct coll_call *call, const struct typed_buf *buf)
 {
-    const struct nodes *nodes = call->communicator->nodes;
+    struct exchange exchange = {.call = call, .nodes = call->communicator->nodes};
+    const struct nodes *nodes = exchange.nodes;
     struct broadcast broadcast = {call, buf};
     const struct engine_part part = typed_buf_part(buf);
     const struct engine_offer offer = {.base = part.data, .bytes = part.bytes};
-    int root_node = nodes->places[call->root].node, root_local = nodes->places[call->root].local;
-    int result = MPI_SUCCESS;
-    int is_at_root = nodes->node == root_node;
-    if (call->root == nodes->rank)
-        coll_set_error(call, send_broadcast(call, buf, root_node, root_local));
-    else if (!is_at_root && nodes->local == 0)
-        result = receive_message(call, buf, root_node, root_local);
-    coll_set_error(call, result);
-    if (nodes->engine && result != MPI_SUCCESS)
-        engine_fail(nodes->engine); /* the ranks of this node have no data */
+    int is_at_root = nodes->node == nodes->places[call->root].node;
+    int has_data_first = call->root == nodes->rank || (!is_at_root && nodes->local == 0);
+    place_broadcast(&exchange, buf);
+    if (has_data_first)
+        exchange_messages(&exchange, exchange.message, exchange.messages);
+    if (nodes->engine && call->error != MPI_SUCCESS)
+        engine_fail(nodes->engine);
     else if (nodes->engine)
-        coll_set_error(call, engine_broadcast(nodes->engine, is_at_root ? root_local : 0, &offer,
-                                              receive_broadcast, &broadcast));
-    if (is_at_root && call->root != nodes->rank)
-        coll_set_error(call, send_broadcast(call, buf, root_node, root_local));
+        coll_set_error(call, engine_broadcast(nodes->engine,
+                                              is_at_root ? nodes->places[call->root].local : 0,
+                                              &offer, receive_broadcast, &broadcast));
+    if (!has_data_first)
+        exchange_messages(&exchange, exchange.message, exchange.messages);
 }
 
 static int bcast(struct coll_call *call)
 {
     struct typed_buf buf;
     const struct nodes *nodes = call->communicator->nodes;
-    if (call->root < 0 || call->root >= call->size || call->recvbuf.count <= 0 ||
-        buf_check(&call->recvbuf, BUF_SENT, &buf) != MPI_SUCCESS)
+    if (call->root < 0 || call->root >= call->size || call->recvbuf.count <= 0)
         return 0;
+    int error = buf_check(&call->recvbuf, BUF_SENT, &buf);
+    if (error != MPI_SUCCESS)
+        return decline(call, error);
     size_t bytes = typed_buf_bytes(&buf);
     if (bytes == 0 || bytes > BCAST_MAX_BYTES)
         return 0;
@@ -716,7 +729,8 @@ static int bcast(struct coll_call *call)
 static int barrier(struct coll_call *call)
 {
     const struct nodes *nodes = call->communicator->nodes;
-    struct exchange exchange = {.call = call, .nodes = nodes};
+    /* A byte from each rank, whatever it is: an empty message says that a rank has failed. */
+    struct exchange exchange = {.call = call, .nodes = nodes, .block = 1};
     place_messages(&exchange);
     if (nodes->engine)
         call->error = engine_barrier(nodes->engine);

@@ -1,20 +1,21 @@
 /* src/mpi/collectives/nodes.c: communicators over several nodes, and MPI_Allreduce,
  * MPI_Reduce_scatter and MPI_Reduce_scatter_block on them: the ranks of a node combine their data,
- * its first rank, the leader, exchanges the sum with the leaders of other nodes, and the ranks read
- * the result, or their part of it, in the leader's memory. Leaders send messages by the MPI
- * library.
+ * its first rank, the leader, combines the result with those of other nodes' leaders, and the ranks
+ * read the final result, or their part of it, in the leader's memory. Leaders send messages by the
+ * MPI library.
  *
- * Only little data, because for much data the library is best: all ranks' links carry it at once.
- * Other operations are in node_exchange.c.
+ * Short data only: for long data the library is faster, because all ranks send at once. Other
+ * operations are in node_exchange.c.
  *
  * A rank whose arguments are wrong does not know what the other ranks do. So nothing that all ranks
  * do depends on arguments: the ranks of a node reduce records of a fixed size to the leader, the
- * leaders exchange messages whose receivers take any size, and each leader broadcasts the result.
+ * leaders receive messages into buffers of the largest size, and each leader broadcasts the result.
  * Small data travels in the records. For other data the leader first tells the ranks of its node to
- * reduce it (NODES_REDUCE); the sum then follows the record's head in the leaders' messages, so
+ * reduce it (NODES_REDUCE); the result then follows the record's head in the leaders' messages, so
  * leaders meet only once. */
 #include "mpi/collectives/nodes.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,12 +49,11 @@ struct nodes_call {
     struct nodes *nodes;
     struct reduce_operation operation;
     struct operand_bufs operands;
-    MPI_Count count; /* items of an operand */
-    MPI_Count own_first,
-        own_count;              /* this rank receives so many of the sum's items, from the first */
-    size_t bytes;               /* of this rank's operand; 0: the MPI library runs the call */
-    struct nodes_record record; /* this rank's, then the combined one */
-    int error;                  /* the first error while data in records was combined */
+    MPI_Count count;                /* items of an operand */
+    MPI_Count own_first, own_count; /* the items of the result that this rank receives */
+    size_t bytes;                   /* of this rank's operand; 0: the MPI library runs the call */
+    struct nodes_record record;     /* this rank's, then the combined one */
+    int error;                      /* the first error while data in records was combined */
 };
 
 static int is_leader(const struct nodes *nodes)
@@ -78,10 +78,17 @@ static int set_finalizing(MPI_Comm comm, int key, void *value, void *extra)
 static int watch_finalize(void)
 {
     static _Atomic int keyval = MPI_KEYVAL_INVALID;
-    if (keyval != MPI_KEYVAL_INVALID)
-        return MPI_SUCCESS;
-    int result = pmpi_create_keyval(&keyval, set_finalizing);
-    return result == MPI_SUCCESS ? pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) : result;
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    int result = MPI_SUCCESS;
+    pthread_mutex_lock(
+        &mutex); /* a second value would replace the first, which calls the function */
+    if (keyval == MPI_KEYVAL_INVALID) {
+        result = pmpi_create_keyval(&keyval, set_finalizing);
+        if (result == MPI_SUCCESS)
+            result = pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+    }
+    pthread_mutex_unlock(&mutex);
+    return result;
 }
 
 /* Lists the ranks of each node, which are numbered by their first ranks. first_ranks: of each
@@ -90,7 +97,7 @@ static void locate_ranks(struct nodes *nodes, const int *first_ranks)
 {
     int at = 0;
     nodes->ranks_are_in_node_order = 1;
-    nodes->fewest = nodes->ranks;
+    nodes->ranks_min = nodes->ranks;
     for (int first = 0; first < nodes->ranks; first++) {
         if (first_ranks[first] != first)
             continue;
@@ -104,8 +111,8 @@ static void locate_ranks(struct nodes *nodes, const int *first_ranks)
             nodes->members[at++] = i;
         }
         int ranks = at - nodes->starts[nodes->count++];
-        nodes->fewest = ranks < nodes->fewest ? ranks : nodes->fewest;
-        nodes->most = ranks > nodes->most ? ranks : nodes->most;
+        nodes->ranks_min = ranks < nodes->ranks_min ? ranks : nodes->ranks_min;
+        nodes->ranks_max = ranks > nodes->ranks_max ? ranks : nodes->ranks_max;
     }
     nodes->starts[nodes->count] = at;
     nodes->node = nodes->places[nodes->rank].node;
@@ -149,7 +156,7 @@ static struct nodes *allocate(const struct group *group, int leads)
     nodes->members = calloc((size_t)group->ranks, sizeof(*nodes->members));
     nodes->starts = calloc((size_t)group->ranks + 1, sizeof(*nodes->starts));
     nodes->places = calloc((size_t)group->ranks, sizeof(*nodes->places));
-    nodes->sent = malloc(3 * (size_t)NODES_BUFFER_BYTES);
+    nodes->sent = calloc(3, NODES_BUFFER_BYTES);
     nodes->buffers[0] = leads ? malloc(2 * (size_t)BUFFER_BYTES) : NULL;
     if (!nodes->members || !nodes->starts || !nodes->places || !nodes->sent ||
         (leads && !nodes->buffers[0])) {
@@ -181,18 +188,16 @@ static int set_up(struct nodes *nodes, MPI_Comm comm, const int *first_ranks, in
 
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error)
 {
-    int first = 0; /* rank in this one's space */
-    while (first < group->rank && !group_in_space(group, first))
-        first++;
-    struct nodes *nodes = allocate(group, first == group->rank);
+    int node_first_rank = 0; /* the lowest rank in this rank's space */
+    while (node_first_rank < group->rank && !group_in_space(group, node_first_rank))
+        node_first_rank++;
+    struct nodes *nodes = allocate(group, node_first_rank == group->rank);
     int *first_ranks = calloc((size_t)group->ranks, sizeof(*first_ranks));
     *error = MPI_SUCCESS;
     int have_memory = all_have(comm, nodes && first_ranks, error);
-    if (*error == MPI_SUCCESS && (!have_memory || !nodes || !first_ranks))
-        *error = MPI_ERR_NO_MEM;
-    if (*error == MPI_SUCCESS)
-        *error = pmpi()->Allgather(&first, 1, MPI_INT, first_ranks, 1, MPI_INT, comm);
-    if (*error != MPI_SUCCESS || !set_up(nodes, comm, first_ranks, error)) {
+    if (have_memory)
+        *error = pmpi()->Allgather(&node_first_rank, 1, MPI_INT, first_ranks, 1, MPI_INT, comm);
+    if (!have_memory || *error != MPI_SUCCESS || !set_up(nodes, comm, first_ranks, error)) {
         nodes_free(nodes);
         nodes = NULL;
     }
@@ -233,35 +238,35 @@ static struct typed_buf own_operand(const struct nodes_call *state)
                   call->sendbuf.addr == MPI_IN_PLACE ? call->recvbuf.addr : call->sendbuf.addr);
 }
 
-/* Leaves the result in `sum`; exchanges the addresses of the two if necessary. */
-static int combine_two(const struct nodes_call *state, struct typed_buf *sum,
+/* Leaves the result in `reduced`; swaps the addresses of the two if necessary. */
+static int combine_two(const struct nodes_call *state, struct typed_buf *reduced,
                        struct typed_buf *next)
 {
     if (state->operation.loop) {
-        state->operation.loop(sum->addr, next->addr, (size_t)state->count);
+        state->operation.loop(reduced->addr, next->addr, (size_t)state->count);
         return MPI_SUCCESS;
     }
-    int result = pmpi()->Reduce_local(sum->addr, next->addr, (int)state->count,
+    int result = pmpi()->Reduce_local(reduced->addr, next->addr, (int)state->count,
                                       state->call->recvbuf.datatype, state->call->op);
-    char *addr = sum->addr;
-    sum->addr = next->addr;
+    char *addr = reduced->addr;
+    reduced->addr = next->addr;
     next->addr = addr;
     return result;
 }
 
 /* The same for contiguous data, which is combined in memory with the gaps of the type. */
 static int combine_packed(const struct nodes_call *state, const void *lower, const void *higher,
-                          void *sum_at)
+                          void *to)
 {
-    struct typed_buf sum = buf_at(state, state->operands.sum),
+    struct typed_buf reduced = buf_at(state, state->operands.sum),
                      next = buf_at(state, state->operands.next);
     const struct engine_part low = {lower, state->bytes, NULL}, high = {higher, state->bytes, NULL};
-    int result = typed_buf_receive(&sum, &low);
+    int result = typed_buf_receive(&reduced, &low);
     if (result == MPI_SUCCESS)
         result = typed_buf_receive(&next, &high);
     if (result == MPI_SUCCESS)
-        result = combine_two(state, &sum, &next);
-    return result == MPI_SUCCESS ? typed_buf_pack(&sum, sum_at) : result;
+        result = combine_two(state, &reduced, &next);
+    return result == MPI_SUCCESS ? typed_buf_pack(&reduced, to) : result;
 }
 
 static void set_error_record(struct nodes_record *record, int rank)
@@ -304,18 +309,18 @@ static void combine_within_node(void *context, void *into, const void *from, siz
  *
  * Recursive doubling in node order: in each step a leader combines its own data with that of the
  * nodes just below or just above. With n nodes and P, the largest power of two up to n, the first
- * 2 (n - P) leaders form pairs: the odd one takes part for both, and its number is the pair's. */
+ * 2 (n - P) leaders form pairs: the odd leader takes part for both, with the pair's number. */
 
 struct leader_message {
-    struct nodes_record *record; /* the head, then data as in a record, or the sum */
-    size_t sum_bytes;            /* with NODES_LAYER */
+    struct nodes_record *record; /* the head, then the data */
+    size_t data_bytes;           /* with NODES_LAYER */
 };
 
 static int message_bytes(const struct leader_message *message)
 {
     int decision = (int)message->record->decision;
     return decision == NODES_INLINE  ? RECORD_BYTES
-           : decision == NODES_LAYER ? HEAD_BYTES + (int)message->sum_bytes
+           : decision == NODES_LAYER ? HEAD_BYTES + (int)message->data_bytes
                                      : HEAD_BYTES;
 }
 
@@ -324,26 +329,26 @@ static int accept_message(struct leader_message *message, MPI_Status *status)
     int bytes = 0, result = pmpi()->Get_count(status, MPI_BYTE, &bytes);
     if (result == MPI_SUCCESS && bytes < HEAD_BYTES)
         result = MPI_ERR_OTHER;
-    message->sum_bytes = result == MPI_SUCCESS && message->record->decision == NODES_LAYER
-                             ? (size_t)(bytes - HEAD_BYTES)
-                             : 0;
+    message->data_bytes = result == MPI_SUCCESS && message->record->decision == NODES_LAYER
+                              ? (size_t)(bytes - HEAD_BYTES)
+                              : 0;
     return result;
 }
 
-/* Leaves the sum in one of the two, and returns that; NULL with *error set. */
-static struct leader_message *combine_sums(const struct nodes_call *state,
+/* Leaves the combined data in one of the two, and returns that; NULL with *error set. */
+static struct leader_message *combine_data(const struct nodes_call *state,
                                            struct leader_message *lower,
                                            struct leader_message *higher, int *error)
 {
-    struct typed_buf sum = buf_at(state, lower->record->data),
+    struct typed_buf reduced = buf_at(state, lower->record->data),
                      next = buf_at(state, higher->record->data);
-    if (lower->sum_bytes != state->bytes || higher->sum_bytes != state->bytes)
+    if (lower->data_bytes != state->bytes || higher->data_bytes != state->bytes)
         *error = MPI_ERR_OTHER;
     else if (state->operation.type.layout)
-        *error = combine_packed(state, sum.addr, next.addr, sum.addr);
+        *error = combine_packed(state, reduced.addr, next.addr, reduced.addr);
     else
-        *error = combine_two(state, &sum, &next);
-    return *error != MPI_SUCCESS ? NULL : sum.addr == lower->record->data ? lower : higher;
+        *error = combine_two(state, &reduced, &next);
+    return *error != MPI_SUCCESS ? NULL : reduced.addr == lower->record->data ? lower : higher;
 }
 
 /* Leaves the combined message in `own`, and free memory in `other`. After an error in this rank the
@@ -356,7 +361,7 @@ static void combine_messages(struct nodes_call *state, struct leader_message *ow
     combine_records(state, lower->record, higher->record);
     if (higher->record->decision == NODES_LAYER) {
         int error;
-        combined = combine_sums(state, lower, higher, &error);
+        combined = combine_data(state, lower, higher, &error);
         if (!combined) {
             coll_set_error(state->call, error);
             set_error_record(higher->record, state->call->rank);
@@ -466,44 +471,46 @@ static int reduce_within(const struct nodes_call *state, void *to)
                                 within.recvbuf.datatype, within.op, 0, within.comm);
 }
 
-/* Puts the sum of the node into the leader's message. */
-static int load_sum(const struct nodes_call *state, struct leader_message *message)
+/* Puts the reduced data of the node into the leader's message. */
+static int load_reduced(const struct nodes_call *state, struct leader_message *message)
 {
     int is_dense = !state->operation.type.layout;
-    const struct typed_buf sum =
+    const struct typed_buf reduced =
         buf_at(state, is_dense ? message->record->data : state->operands.sum);
-    int result = reduce_within(state, sum.addr);
-    message->sum_bytes = state->bytes;
-    return is_dense || result != MPI_SUCCESS ? result : typed_buf_pack(&sum, message->record->data);
+    int result = reduce_within(state, reduced.addr);
+    message->data_bytes = state->bytes;
+    return is_dense || result != MPI_SUCCESS ? result
+                                             : typed_buf_pack(&reduced, message->record->data);
 }
 
 /* engine_receive; context: struct nodes_call */
-static void store_sum(void *context, int source, const struct engine_part *sum)
+static void store_reduced(void *context, int source, const struct engine_part *reduced)
 {
     const struct nodes_call *state = context;
     size_t size = state->operation.type.size;
     const struct typed_buf to = {state->call->recvbuf.addr, state->own_count,
                                  state->operation.type};
     (void)source;
-    if (sum->bytes == 0 || state->own_count == 0 || state->call->error != MPI_SUCCESS)
+    if (reduced->bytes == 0 || state->own_count == 0 || state->call->error != MPI_SUCCESS)
         return;
-    const struct engine_part own = {(const char *)sum->data + (size_t)state->own_first * size,
+    const struct engine_part own = {(const char *)reduced->data + (size_t)state->own_first * size,
                                     (size_t)state->own_count * size, NULL};
     coll_set_error(state->call, typed_buf_receive(&to, &own));
 }
 
-/* Has the ranks of the node read the sum in the leader's message; NULL on other ranks. */
-static int deliver_sum(struct nodes_call *state, const struct leader_message *message)
+/* Has the ranks of the node read the reduced data in the leader's message. Other ranks pass NULL.
+ */
+static int deliver_reduced(struct nodes_call *state, const struct leader_message *message)
 {
     int result = MPI_SUCCESS;
-    struct engine_part sum = {0};
+    struct engine_part reduced = {0};
     if (message)
-        sum = (struct engine_part){message->record->data, message->sum_bytes, NULL};
-    const struct engine_offer offer = {.base = sum.data, .bytes = sum.bytes};
+        reduced = (struct engine_part){message->record->data, message->data_bytes, NULL};
+    const struct engine_offer offer = {.base = reduced.data, .bytes = reduced.bytes};
     if (state->nodes->engine)
         result = engine_exchange(state->nodes->engine, ENGINE_SCATTER, 0, ENGINE_ALL_RANKS,
-                                 message ? &offer : NULL, store_sum, state);
-    store_sum(state, 0, &sum);
+                                 message ? &offer : NULL, store_reduced, state);
+    store_reduced(state, 0, &reduced);
     return result;
 }
 
@@ -516,7 +523,7 @@ static int follow_leader(struct nodes_call *state)
         result = broadcast_record(state);
     }
     if (result == MPI_SUCCESS && state->record.decision == NODES_LAYER)
-        result = deliver_sum(state, NULL);
+        result = deliver_reduced(state, NULL);
     return reduced != MPI_SUCCESS ? reduced : result;
 }
 
@@ -531,7 +538,7 @@ static int lead(struct nodes_call *state)
         result = broadcast_record(state);
         record->decision = NODES_LAYER;
         if (result == MPI_SUCCESS)
-            result = load_sum(state, &own);
+            result = load_reduced(state, &own);
         if (result != MPI_SUCCESS)
             set_error_record(record, state->call->rank);
     }
@@ -542,7 +549,7 @@ static int lead(struct nodes_call *state)
         set_error_record(record, state->call->rank);
     int sent = broadcast_record(state);
     if (sent == MPI_SUCCESS && record->decision == NODES_LAYER)
-        sent = deliver_sum(state, &own);
+        sent = deliver_reduced(state, &own);
     return result != MPI_SUCCESS ? result : exchanged != MPI_SUCCESS ? exchanged : sent;
 }
 
@@ -627,9 +634,9 @@ int nodes_run(struct coll_call *call)
     if (call->error == MPI_SUCCESS && record->decision == NODES_MISMATCH)
         call->error = report_mismatch(record->rank, record->peer);
     if (record->decision == NODES_INLINE) {
-        const struct engine_part sum = {record->data, record->bytes, NULL};
+        const struct engine_part reduced = {record->data, record->bytes, NULL};
         coll_set_error(call, state.error);
-        store_sum(&state, 0, &sum);
+        store_reduced(&state, 0, &reduced);
     }
     operand_bufs_free(&state.operands);
     return call->error != MPI_SUCCESS || record->decision != NODES_LIBRARY;

@@ -13,26 +13,27 @@ struct nodes {
     MPI_Comm messages_comm; /* all ranks, for messages between leaders */
     struct engine *engine;  /* of node_comm; NULL: this rank is alone */
     int rank, ranks;
-    int node, count;  /* this rank's node; of how many */
-    int local;        /* its number among the ranks of its node */
-    int fewest, most; /* ranks on a node */
-    int *members;     /* all ranks, node by node */
+    int node, count;          /* this rank's node; of how many */
+    int local;                /* its number among the ranks of its node */
+    int ranks_min, ranks_max; /* of one node */
+    int *members;             /* all ranks, node by node */
     struct {
         int node, local;
     } * places;  /* by rank: its node, and its number there */
-    int *starts; /* where in it each node begins; one more than there are nodes */
+    int *starts; /* index in `members` of each node's first rank; count + 1 entries */
     int ranks_are_in_node_order;
     char *buffers[2]; /* of the first rank of a node, for sums (nodes.c) */
     /* NODES_BUFFER_BYTES each, for messages of node_exchange.c and data without gaps. */
     char *sent, *received, *packed;
 };
 
-/* Collective. NULL: no two ranks share a space, or all do, or a space has no memory for an engine;
- * or, with *error set, MPI failed. */
+/* Collective. NULL: no two ranks share a space, or all do, or a rank has no memory; or, with *error
+ * set, MPI failed. */
 struct nodes *nodes_new(MPI_Comm comm, const struct group *group, int *error);
 /* Collective. NULL: nothing happens. */
 void nodes_free(struct nodes *nodes);
-/* node_exchange.c: runs a call that combines nothing. 0: the MPI library runs it, on all ranks. */
+/* node_exchange.c: runs a call that combines nothing. 0: this rank calls the MPI library. All ranks
+ * do, unless this rank's arguments are wrong. */
 int nodes_exchange(struct coll_call *call);
 
 #endif

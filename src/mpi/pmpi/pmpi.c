@@ -206,6 +206,34 @@ void pmpi_self_comm_free(void)
     pthread_mutex_unlock(&self_comm_mutex);
 }
 
+/* With items of no bytes, because libraries that accept an alias may have an assertion against
+ * copying onto the same bytes. */
+static int accepts_alias(void)
+{
+    char item = 0;
+    MPI_Datatype nothing;
+    MPI_Comm comm = pmpi_self_comm();
+    if (comm == MPI_COMM_NULL || pmpi()->Type_contiguous(0, MPI_CHAR, &nothing) != MPI_SUCCESS)
+        return 0;
+    int accepts = pmpi()->Type_commit(&nothing) == MPI_SUCCESS &&
+                  pmpi()->Allgather(&item, 1, nothing, &item, 1, nothing, comm) == MPI_SUCCESS;
+    pmpi()->Type_free(&nothing);
+    return accepts;
+}
+
+/* Relaxed: all threads get the same answer. */
+int pmpi_refuses_aliases(void)
+{
+    enum { NOT_ASKED, REFUSED, ACCEPTED };
+    static _Atomic int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == NOT_ASKED) {
+        answer = accepts_alias() ? ACCEPTED : REFUSED;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == REFUSED;
+}
+
 /* ---- State that the layer keeps for an MPI handle ---- */
 
 int handle_table_add(struct handle_table *handles, uintptr_t handle, void *value)

@@ -59,6 +59,8 @@
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
+    X(Type_commit)                                                                                 \
+    X(Type_contiguous)                                                                             \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \
@@ -121,6 +123,10 @@ static inline size_t handle_hash(uintptr_t handle, unsigned bits)
 /* Whether the library is Open MPI, whichever binary interface it offers. MPICH and its derivatives
  * check arguments alike; Open MPI differs from them. */
 int pmpi_is_open_mpi(void);
+/* Whether an MPICH refuses equal send and receive buffers in collective operations. A setting may
+ * turn this off (MPIR_CVAR_COLL_ALIAS_CHECK, MPIR_CVAR_ERROR_CHECKING), or how it was configured,
+ * so the library is asked once. */
+int pmpi_refuses_aliases(void);
 
 /* Any other function of the MPI library or of its Fortran bindings, or NULL. */
 void *pmpi_symbol(const char *name);

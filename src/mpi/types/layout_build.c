@@ -429,7 +429,7 @@ static struct loop loop_of(struct builder *builder, const struct contents *conte
     if (contents->combiner == MPI_COMBINER_STRUCT)
         return structure(builder, contents);
     if (contents->types != 1) {
-        fail(builder, MPI_ERR_TYPE);
+        fail(builder, MPI_ERR_INTERN);
         return empty;
     }
     struct inner inner = inner_of(builder, contents->type[0]);
@@ -458,7 +458,7 @@ static struct loop loop_of(struct builder *builder, const struct contents *conte
     case MPI_COMBINER_DARRAY:
         return distributed(builder, &inner, number);
     default:
-        fail(builder, MPI_ERR_TYPE);
+        fail(builder, MPI_ERR_INTERN);
         return empty;
     }
 }

@@ -117,7 +117,7 @@ static inline int loop_repeat(struct loop *loop, size_t count, int64_t stride)
 }
 
 /* Finds the layout of any type, valid until the program's MPI call returns. MPI_SUCCESS or an error
- * class. */
+ * class; MPI_ERR_INTERN: the layer does not know types that are made in this way. */
 int type_layout_find(MPI_Datatype type, const struct type_layout **layout);
 /* The bounds, in bytes from the buffer's address, of the data of `count` items; both 0 if there is
  * no data. MPI_SUCCESS, or MPI_ERR_COUNT: more bytes than an address space has. */

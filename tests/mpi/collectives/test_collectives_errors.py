@@ -103,6 +103,18 @@ def test_death_of_a_rank_ends_each_operation(run_guest, mpi_named, names):
     assert "rank 1 of the communicator has ended" in result.err, str(result)
 
 
+def test_death_of_a_rank_ends_a_barrier_of_several_spaces(job, guests, mpi_named):
+    """Rank 1 of the first space leads for no other, so that a rank that lives tells the other space."""
+    mpi = mpi_named("mpich")
+    spaces = [[*ON, "--space", f"{job.token}-{i}", guests.mpi(mpi, "mpi_collectives_rank_death"), "Barrier"]
+              for i in range(2)]
+    words = [*spaces[0], ":", "-n", "1", *spaces[1]]
+    result = job.run(mpi.command(2, words, "-disable-auto-cleanup"), env=mpi.env)
+    assert [line for line in result.lines if line.startswith("rank")] == [
+        f"rank {rank}, Barrier: an error" for rank in (0, 2)], str(result)
+    assert "rank 0 could not take part" in result.err, str(result)
+
+
 def test_end_of_a_rank_after_a_call_does_not_fail_the_call_of_others(run_guest, mpi_named):
     """Rank 3 leaves by exit when it has returned from a barrier in which the others wait for rank 2."""
     result = run_guest(mpi_named("mpich"), 4, "mpi_collectives_leave", prefix=ON, options=["-disable-auto-cleanup"],

@@ -1,5 +1,6 @@
 /* mpi_collectives_same_address: ranks send from and receive at one address what does not overlap:
- * absolute addresses at MPI_BOTTOM, and two parts of one array. */
+ * absolute addresses at MPI_BOTTOM, and two parts of one array. With the argument "own": what is
+ * the same, a rank's own block, which MPI forbids and libraries may accept. */
 #include "mpi/collectives/guests/collective.h"
 
 enum { ROUNDS = 80 };
@@ -27,6 +28,25 @@ static void exchange(const struct collective *call, int round)
         CHECK(in[i] == 100 * round + 10 * i + rank && out[i] == 100 * round + 10 * rank + i);
 }
 
+static void exchange_own_block(enum operation operation, int round)
+{
+    const int root = round % ranks, is_root = rank == root;
+    struct collective call = collective_of(operation, 1, MPI_LONG, &in[rank], in);
+    call.root = root;
+    for (int i = 0; i < ranks; i++)
+        in[i] = operation == SCATTER && is_root ? 100 * round + i : -1;
+    if (operation == SCATTER) {
+        call.sendbuf = in;
+        call.recvbuf = &in[rank];
+    } else {
+        in[rank] = 100 * round + rank;
+    }
+    OK(collective_call(&call));
+    for (int i = 0; i < ranks; i++)
+        if (i == rank || operation == ALLGATHER || is_root)
+            CHECK(in[i] == 100 * round + i);
+}
+
 int main(int argc, char **argv)
 {
     int sendcounts[RANKS_MAX], recvcounts[RANKS_MAX], zeros[RANKS_MAX] = {0};
@@ -34,6 +54,14 @@ int main(int argc, char **argv)
     MPI_Datatype sendtypes[RANKS_MAX], recvtypes[RANKS_MAX];
     mpi_begin(&argc, &argv);
     MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+    if (argc > 1 && strcmp(argv[1], "own") == 0) {
+        for (int round = 0; round < ROUNDS; round++) {
+            exchange_own_block(GATHER, round);
+            exchange_own_block(SCATTER, round);
+            exchange_own_block(ALLGATHER, round);
+        }
+        return mpi_end();
+    }
     for (int i = 0; i < ranks; i++) {
         sendcounts[i] = recvcounts[i] = 1;
         sdispls[i] = i;
