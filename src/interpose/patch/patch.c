@@ -69,12 +69,14 @@ static int is_patched_in(const struct space_slot *self, const struct space_patch
                                               : (interposed_where(site->nr) & where) != 0;
 }
 
-/* An atomic read-modify-write is a write to the page. On a CPU where it is a load and a store, the
- * first access would be the load. */
+/* An atomic read-modify-write is a write to the page; volatile, because compilers may turn one that
+ * changes nothing into a load. On a CPU where it is a load and a store, the first access would be
+ * the load. */
 static void touch_for_writing(uintptr_t address)
 {
-    __atomic_fetch_or((unsigned char *)address, 0, __ATOMIC_RELAXED);
-    __atomic_fetch_or((unsigned char *)(address + ARCH_PATCH_SITE_BYTES - 1), 0, __ATOMIC_RELAXED);
+    volatile unsigned char *first = (volatile unsigned char *)address;
+    __atomic_fetch_or(first, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_or(first + ARCH_PATCH_SITE_BYTES - 1, 0, __ATOMIC_RELAXED);
 }
 
 /* Finds the sites that are patched in this task. Returns whether all of the code was read. */

@@ -113,14 +113,17 @@ static int pages_can_be_pinned(const struct storage_window *storage)
 /* Whether this process uses RDMA, as by now the MPI library has begun to. */
 static int uses_rdma(void)
 {
-    static const char verbs[] = "/dev/infiniband/";
-    char path[sizeof(verbs)];
+    /* Of libibverbs, Slingshot, Omni-Path. */
+    static const char *const devices[] = {"/dev/infiniband/", "/dev/cxi", "/dev/hfi1"};
+    char path[32];
     int found = 0;
     DIR *list = opendir("/proc/self/fd");
-    for (struct dirent *entry; list && !found && (entry = readdir(list));)
-        found = readlinkat(dirfd(list), entry->d_name, path, sizeof(path)) >=
-                    (ssize_t)sizeof(verbs) - 1 &&
-                memcmp(path, verbs, sizeof(verbs) - 1) == 0;
+    for (struct dirent *entry; list && !found && (entry = readdir(list));) {
+        ssize_t length = readlinkat(dirfd(list), entry->d_name, path, sizeof(path) - 1);
+        path[length > 0 ? length : 0] = 0;
+        for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+            found |= strncmp(path, devices[i], strlen(devices[i])) == 0;
+    }
     if (list)
         closedir(list);
     return found;
@@ -143,8 +146,10 @@ void device_writes_mark_dirty(const struct storage_region *region, struct storag
         pages = pages < PAGES ? pages : PAGES;
         int is_known = mincore((void *)at, pages * page, is_resident) == 0;
         for (size_t i = 0; i < pages; i++)
-            if (!is_known || is_resident[i] & 1) /* an atomic store that changes nothing */
-                atomic_fetch_or_explicit((_Atomic char *)(at + i * page), 0, memory_order_relaxed);
+            /* An atomic store that changes nothing; volatile, or compilers may remove it. */
+            if (!is_known || is_resident[i] & 1)
+                atomic_fetch_or_explicit((volatile _Atomic char *)(at + i * page), 0,
+                                         memory_order_relaxed);
         at += pages * page;
     }
 }

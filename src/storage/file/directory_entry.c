@@ -129,11 +129,11 @@ static int check_file(int directory, int fd, int flags, const char **refusal)
     return 0;
 }
 
-/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. But with that flag the kernel
- * also refuses to open a file on which another process has a lease (fcntl(2), F_SETLEASE), or a
- * client of this machine's NFS server, and asks for the lease. So this tries again until the holder
- * has returned the lease or the kernel has revoked it. */
-static int open_and_break_lease(int directory, const char *name, int flags, mode_t mode)
+/* O_NONBLOCK: opening a FIFO for reading would wait for a writer. But with that flag open also
+ * fails with EWOULDBLOCK while another process, or a client of this machine's NFS server, has a
+ * lease on the file (fcntl(2), F_SETLEASE), which the kernel then recalls. So this tries again
+ * until the holder has returned the lease or the kernel has revoked it. */
+static int open_after_lease(int directory, const char *name, int flags, mode_t mode)
 {
     enum { LEASE_MAX_S = 120, INTERVAL_US = 10000 };
     int fd, tries = LEASE_MAX_S * (1000000 / INTERVAL_US);
@@ -147,7 +147,11 @@ int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
                        const char **refusal)
 {
     *refusal = NULL;
-    int fd = open_and_break_lease(directory, name, flags, mode);
+    int fd = open_after_lease(directory, name, flags, mode);
+    if (fd < 0 && errno == EWOULDBLOCK)
+        return refuse(refusal, "another process, or a client of this machine's NFS server, has a "
+                               "lease on it and does not return it: end that process, or use "
+                               "another file");
     if (fd < 0)
         return errno != ELOOP ? -errno
                               : refuse(refusal, "this is a symbolic link, and none is followed "

@@ -179,6 +179,18 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
 
 /* ---- Locks ---- */
 
+int storage_lock(int fd, struct flock *lock)
+{
+    while (fcntl(fd, F_OFD_SETLK, lock) != 0) {
+        if (errno == EINTR)
+            continue;
+        if (errno == ENOLCK || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)
+            return 0; /* the file system has no locks */
+        return errno == EACCES || errno == EAGAIN ? -EWOULDBLOCK : -errno;
+    }
+    return 0;
+}
+
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error)
 {
@@ -188,15 +200,19 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
         .l_start = (off_t)range.offset,
         .l_len = (off_t)range.length, /* 0 would be: to the end */
     };
-    if (range.length == 0 || fcntl(file->fd, F_OFD_SETLK, &lock) == 0)
-        return 0;
-    if (errno != EAGAIN && errno != EACCES)
-        return 0; /* this file system has no locks */
-    return storage_fail(error, -EWOULDBLOCK,
-                        "%s: bytes %llu to %llu are in use by another window or another job: free "
-                        "that window, wait for that job, or use another file or offset",
-                        file->path, (unsigned long long)range.offset,
-                        (unsigned long long)(range.offset + range.length - 1));
+    unsigned long long first = range.offset, last = range.offset + range.length - 1;
+    int result = range.length ? storage_lock(file->fd, &lock) : 0;
+    if (result == -EWOULDBLOCK)
+        return storage_fail(error, result,
+                            "%s: bytes %llu to %llu are in use by another window or another job: "
+                            "free that window, wait for that job, or use another file or offset",
+                            file->path, first, last);
+    if (result != 0)
+        return storage_fail(error, result,
+                            "%s: bytes %llu to %llu cannot be locked against other jobs: %s: check "
+                            "the file system, or use another one",
+                            file->path, first, last, strerror(-result));
+    return 0;
 }
 
 /* ---- Space ---- */

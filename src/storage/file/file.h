@@ -2,6 +2,7 @@
 #ifndef ONESPACE_STORAGE_FILE_FILE_H
 #define ONESPACE_STORAGE_FILE_FILE_H
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -120,9 +121,11 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
                       struct storage_error *error);
 /* Locks a range of the file against other jobs until the file is closed. Shared locks exclude only
  * exclusive ones. -EWOULDBLOCK: another window or job holds it. 0 also where the file system has no
- * locks. */
+ * locks; -errno if that is not known. */
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error);
+/* The same for any descriptor, without a message. */
+int storage_lock(int fd, struct flock *lock);
 /* Reserves space on the device for every byte of the range, so that -ENOSPC, -EFBIG and others are
  * reported before anything is mapped. The first flush makes the reservation durable. */
 int storage_file_reserve(struct storage_file *file, struct storage_range range,

@@ -170,8 +170,8 @@ static int refuse_perm(const struct reading *reading, const char *key, const cha
     return refuse(reading, key, value, allowed);
 }
 
-/* Base 0 would read "0x1ff" as well. Decimal without a leading zero, as the library of the paper's
- * authors reads it, whose programs print a mode_t with %d. */
+/* Octal with a leading zero, else decimal, as uMMAP-IO reads it; its programs print a mode_t with
+ * %d. Base 0 would read "0x1ff" as well. */
 static int read_perm(const struct reading *reading, mode_t *perm)
 {
     static const char key[] = "file_perm";

@@ -125,15 +125,13 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
     const char *refusal;
     *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
     int is_open = *fd >= 0;
-    int result = !is_open ? *fd : fcntl(*fd, F_OFD_SETLK, &lock) != 0 ? -errno : 0;
-    if (is_open && (result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP))
-        result = 0; /* the file system has no locks */
+    int result = is_open ? storage_lock(*fd, &lock) : *fd;
     if (result == 0)
         return 0;
     if (is_open)
         close(*fd);
     *fd = -1;
-    if (is_open && (result == -EAGAIN || result == -EACCES))
+    if (is_open && result == -EWOULDBLOCK)
         return storage_fail(error, -EBUSY,
                             "%s.versions: another window or job has these versions open: wait for "
                             "its end, or give each versioned window a file of its own",

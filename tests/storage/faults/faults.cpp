@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/aio_abi.h>
 #include <linux/fs.h>
@@ -48,16 +49,16 @@ void run(const Fault &wanted, const std::function<void()> &scenario)
 
 const char *name_of(Call call)
 {
-    static const char *const names[] = {"open",   "openat",    "fallocate", "ftruncate",
-                                        "fsync",  "fdatasync", "msync",     "pwrite",
-                                        "pread",  "clone",     "mmap",      "mkdir",
-                                        "unlink", "io_setup",  "io_submit", "io_getevents"};
+    static const char *const names[] = {
+        "open",   "openat", "fallocate", "ftruncate", "fsync",       "fdatasync",
+        "msync",  "pwrite", "pread",     "clone",     "mmap",        "mkdir",
+        "unlink", "lock",   "io_setup",  "io_submit", "io_getevents"};
     return names[size_t(call)];
 }
 
 bool Fault::is_passing() const
 {
-    return error == 0 || error == EINTR;
+    return error == 0 || error == EINTR || (call == Call::lock && error == ENOLCK);
 }
 
 std::string Fault::say() const
@@ -195,6 +196,13 @@ REAL(int, mkdirat, int directory, const char *path, mode_t mode)
 REAL(int, unlinkat, int directory, const char *path, int flags)
 {
     return hits(Call::unlink) ? -1 : __real_unlinkat(directory, path, flags);
+}
+
+extern "C" int __real_fcntl(int fd, int command, ...);
+extern "C" int __wrap_fcntl(int fd, int command, void *argument);
+extern "C" int __wrap_fcntl(int fd, int command, void *argument)
+{
+    return command == F_OFD_SETLK && hits(Call::lock) ? -1 : __real_fcntl(fd, command, argument);
 }
 
 // A clone that fails may have shared some of the range.

@@ -20,6 +20,7 @@ enum class Call {
     mmap,
     mkdir,
     unlink,
+    lock,
     io_setup,
     io_submit,
     io_getevents,

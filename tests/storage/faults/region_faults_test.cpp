@@ -34,6 +34,8 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
         unlink(path().c_str());
         made = storage_file_open(&mapped.file, &hints, &error);
         if (made == 0)
+            made = storage_file_lock(&mapped.file, {Offset, Size}, 0, &error);
+        if (made == 0)
             made = storage_file_reserve(&mapped.file, {Offset, Size}, &error);
         if (made == 0)
             made = storage_region_map(&mapped, Offset, Size, nullptr, GetParam(), &error);
@@ -145,4 +147,5 @@ TEST_P(region_faults, names_and_mappings)
 {
     fail_each({}, Call::openat, {EIO, EMFILE, EACCES});
     fail_each({}, Call::mmap, {ENOMEM, EAGAIN});
+    fail_each({}, Call::lock, {EIO, ESTALE, EINTR, ENOLCK});
 }

@@ -160,6 +160,7 @@ TEST_P(versions_faults, names)
 {
     fail_each({}, Call::openat, {EIO, EMFILE, EACCES});
     fail_each({}, Call::mkdir, {EIO, ENOSPC, EACCES});
+    fail_each({}, Call::lock, {EIO, ESTALE, EINTR, ENOLCK});
 }
 
 TEST_P(versions_faults, clones)
