@@ -73,7 +73,8 @@ void doctor_on_interrupt(void (*function)(void))
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     interrupted = function;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        signal(numbers[i], end_by_signal);
+        if (signal(numbers[i], end_by_signal) == SIG_IGN)
+            signal(numbers[i], SIG_IGN); /* nohup */
 }
 
 static void enter_child(int out, void (*function)(int, void *), void *context)
@@ -86,6 +87,21 @@ static void enter_child(int out, void (*function)(int, void *), void *context)
         dup2(null, fd);
     function(out, context);
     _exit(0);
+}
+
+/* A launcher ends its job at SIGTERM. */
+static void end_group(pid_t group)
+{
+    enum { GRACE_MS = 3000, INTERVAL_MS = 10 };
+    siginfo_t info;
+    kill(-group, SIGTERM);
+    for (int waited = 0; waited < GRACE_MS; waited += INTERVAL_MS) {
+        info.si_pid = 0;
+        if (waitid(P_PID, (id_t)group, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            break;
+        usleep(INTERVAL_MS * 1000);
+    }
+    kill(-group, SIGKILL);
 }
 
 int doctor_child(void (*function)(int, void *), void *context, char *answer, size_t size,
@@ -111,7 +127,7 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
     int result = read_answer(ends[0], answer, size, now_ms() + timeout_ms);
     close(ends[0]);
     if (result < 0)
-        kill(-child, SIGKILL);
+        end_group(child);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     child_group = 0;
@@ -152,7 +168,7 @@ const char doctor_help[] =
     "\n"
     "Checks the kernel, the limits, the container, onespace itself, the MPI libraries and the "
     "file system of the current directory, and runs a few tasks. Prints a line for each "
-    "finding: good, warning or wrong, with the fix. Changes nothing.\n"
+    "finding: good, warning or wrong, with the fix. Leaves nothing behind.\n"
     "\n"
     "      --json  print an array of {status, subject, finding, fix}\n"
     "      --ranks N  check only whether N ranks of a job fit on this node, and what to raise\n"

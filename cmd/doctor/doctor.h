@@ -1,5 +1,5 @@
 /* cmd/doctor/doctor.h: the parts of `onespace doctor`. Each checks one aspect of the machine and
- * reports what it found; none changes anything. */
+ * reports what it found; none leaves anything behind. */
 #ifndef ONESPACE_CMD_DOCTOR_DOCTOR_H
 #define ONESPACE_CMD_DOCTOR_DOCTOR_H
 
@@ -24,7 +24,7 @@ void doctor_memory(void);          /* memory.c */
 void doctor_limits(void);          /* memory.c: resource limits */
 void doctor_ranks(unsigned ranks); /* memory.c: whether so many ranks fit */
 void doctor_install(void);         /* install.c: agent, address region, interposition, sockets */
-void doctor_trial(void);           /* install.c */
+void doctor_trial(void);           /* install.c: runs a few tasks */
 void doctor_xpmem(void);           /* install.c */
 void doctor_mpi(void);             /* mpi.c: launchers and libraries */
 void doctor_settings(void);        /* mpi.c: environment variables */

@@ -238,13 +238,13 @@ void doctor_limits(void)
 /* ---- Whether a number of ranks fits on this node ---- */
 
 /* The programs' own data need memory, too: a quarter of it should stay free. */
-enum { SPARE_MEMORY_SHARE = 4 };
+enum { SPARE_MEMORY_DIVISOR = 4 };
 
 static void say_capacity(enum capacity_resource resource, const struct capacity *capacity,
                          unsigned ranks)
 {
     char fix[sizeof(capacity->fix) + 2], available[64];
-    uint64_t spare = resource == CAPACITY_MEMORY ? capacity->available / SPARE_MEMORY_SHARE : 0;
+    uint64_t spare = resource == CAPACITY_MEMORY ? capacity->available / SPARE_MEMORY_DIVISOR : 0;
     enum doctor_status status = capacity->minimum > capacity->available           ? DOCTOR_WRONG
                                 : capacity->typical > capacity->available - spare ? DOCTOR_WARNING
                                                                                   : DOCTOR_GOOD;

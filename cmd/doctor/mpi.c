@@ -292,14 +292,15 @@ static void say_open_mpi(const char *path, const char *text)
               sibling_names_function(path, "openmpi/lib/openmpi*/mca_btl_vader.so", call);
     char component[PATH_MAX]; /* src/smsc knows these releases */
     agent_sibling_path("onespace/openmpi/mca_smsc_onespace.so", component, sizeof(component));
-    int knows = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
+    int is_supported = strncmp(version, "5.0.", 4) == 0 || strncmp(version, "6.0.", 4) == 0;
     if (cma)
         doctor_say(DOCTOR_GOOD, "MPI library", NULL,
                    "%s: Open MPI %s: large messages by CMA (%s, with pml "
                    "ob1): %s%s",
                    path, version, major >= 5 ? "smsc/cma" : "btl vader", single_copy,
-                   knows && component[0] ? "; smsc/onespace where all ranks of a node are tasks"
-                                         : "");
+                   is_supported && component[0]
+                       ? "; smsc/onespace where all ranks of a node are tasks"
+                       : "");
     else
         doctor_say(DOCTOR_WARNING, "MPI library", "Use an Open MPI built with CMA (--with-cma).",
                    "%s: Open MPI %s: no CMA found: messages are copied twice, between tasks too",

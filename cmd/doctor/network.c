@@ -17,7 +17,7 @@
 /* A job of so many rounds or seconds; the rest of its time is for its start and end. */
 #define ROUNDS  "10000"
 #define SECONDS "60"
-enum { COMPILER_TIMEOUT_MS = 60000, JOB_TIMEOUT_MS = 120000, OUTPUT_BYTES = 1 << 16 };
+enum { COMPILER_TIMEOUT_MS = 60000, JOB_TIMEOUT_MS = 120000, OUTPUT_BYTES = 8 << 20 };
 
 /* The text of network_check.c. */
 extern const char network_check_source[], network_check_source_end[];
@@ -68,7 +68,7 @@ static void remove_program(void)
 static int compile_program(void)
 {
     static const char subject[] = "network check";
-    char output[OUTPUT_BYTES], current[PATH_MAX - 32];
+    char output[4096], current[PATH_MAX - 32];
     const char *compiler = getenv("MPICC") ? getenv("MPICC") : "mpicc";
     char *argv[] = {"sh",
                     "-c",
@@ -178,8 +178,8 @@ static int say_result(const char *subject, int status, char *output, const char 
     return is_complete;
 }
 
-/* kind: the words before the program. Returns whether the job ran to its end. */
-static int run_job(const char *launcher, const char *subject, const char *const kind[2])
+/* prefix: the words before the program. Returns whether the job ran to its end. */
+static int run_job(const char *launcher, const char *subject, const char *const prefix[2])
 {
     static char output[OUTPUT_BYTES];
     char script[PATH_MAX];
@@ -189,8 +189,8 @@ static int run_job(const char *launcher, const char *subject, const char *const 
         doctor_say(DOCTOR_WRONG, subject, "Shorten it.", "the launcher's command line is too long");
         return 0;
     }
-    for (int i = 0; i < 2 && kind[i]; i++)
-        argv[count++] = (char *)kind[i];
+    for (int i = 0; i < 2 && prefix[i]; i++)
+        argv[count++] = (char *)prefix[i];
     argv[count++] = (char *)check.program;
     argv[count++] = (char *)ROUNDS;
     argv[count++] = (char *)SECONDS;

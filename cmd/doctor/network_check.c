@@ -2,11 +2,11 @@
  * and runs on two nodes or more: memory is allocated, sent from, received into, freed and allocated
  * again at the same addresses, and each byte that arrives is checked.
  *
- * A network library that does not hear of freed memory sends what was there before. So a rank uses
- * memory of its neighbour on the same node, which that neighbour then frees. KIND, by default all
- * in turn:
+ * A network library that is not notified of freed memory sends what was there before. So in two of
+ * the kinds a rank uses memory of its neighbour on the same node, which that neighbour then frees.
+ * KIND, by default all in turn:
  *
- *   shared    a window of MPI_Win_allocate_shared
+ *   shared    its neighbour's part of a window of MPI_Win_allocate_shared
  *   allocate  its own part of a window of MPI_Win_allocate, if the library can make one
  *   malloc    its own memory
  *   lent      its neighbour's private mapping, which only tasks can use: of a process its own
@@ -39,7 +39,7 @@ static void fail(const char *reason)
 
 struct memory {
     MPI_Win window;
-    char *own, *used; /* allocated by this rank; sent from and received into by this rank */
+    char *allocated, *used; /* by this rank; what it uses may be another rank's */
     size_t bytes;
 };
 
@@ -47,7 +47,7 @@ static void allocate_shared(struct memory *memory)
 {
     MPI_Aint bytes;
     int unit;
-    MPI_Win_allocate_shared((MPI_Aint)memory->bytes, 1, MPI_INFO_NULL, node, &memory->own,
+    MPI_Win_allocate_shared((MPI_Aint)memory->bytes, 1, MPI_INFO_NULL, node, &memory->allocated,
                             &memory->window);
     MPI_Win_shared_query(memory->window, (node_rank + 1) % node_ranks, &bytes, &unit,
                          &memory->used);
@@ -55,9 +55,9 @@ static void allocate_shared(struct memory *memory)
 
 static void allocate_window(struct memory *memory)
 {
-    MPI_Win_allocate((MPI_Aint)memory->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory->own,
+    MPI_Win_allocate((MPI_Aint)memory->bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory->allocated,
                      &memory->window);
-    memory->used = memory->own;
+    memory->used = memory->allocated;
 }
 
 static void free_window(struct memory *memory)
@@ -68,30 +68,31 @@ static void free_window(struct memory *memory)
 static void allocate_lent(struct memory *memory)
 {
     int next = (node_rank + 1) % node_ranks, previous = (node_rank + node_ranks - 1) % node_ranks;
-    memory->own = memory->used =
+    memory->allocated = memory->used =
         mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory->own == MAP_FAILED)
+    if (memory->allocated == MAP_FAILED)
         MPI_Abort(MPI_COMM_WORLD, 3);
     if (is_task)
-        MPI_Sendrecv(&memory->own, sizeof(memory->own), MPI_BYTE, previous, 0, &memory->used,
-                     sizeof(memory->used), MPI_BYTE, next, 0, node, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&memory->allocated, sizeof(memory->allocated), MPI_BYTE, previous, 0,
+                     &memory->used, sizeof(memory->used), MPI_BYTE, next, 0, node,
+                     MPI_STATUS_IGNORE);
 }
 
 static void free_lent(struct memory *memory)
 {
-    munmap(memory->own, memory->bytes);
+    munmap(memory->allocated, memory->bytes);
 }
 
 static void allocate_heap(struct memory *memory)
 {
-    memory->own = memory->used = malloc(memory->bytes);
-    if (!memory->own)
+    memory->allocated = memory->used = malloc(memory->bytes);
+    if (!memory->allocated)
         MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
 static void free_heap(struct memory *memory)
 {
-    free(memory->own);
+    free(memory->allocated);
 }
 
 static const struct kind {

@@ -182,12 +182,24 @@ static int has_rdma_device(void)
     return found;
 }
 
+/* In the user namespace of the machine: drivers ask for the capability there. */
+static int has_lock_capability(void)
+{
+    unsigned from = 1, to = 1, count = 0;
+    FILE *map = fopen("/proc/self/uid_map", "re");
+    int is_known = map && fscanf(map, "%u %u %u", &from, &to, &count) == 3;
+    if (map)
+        fclose(map);
+    int is_initial = !is_known || (from == 0 && to == 0 && count == UINT32_MAX);
+    return is_initial && proc_status_has_bits(0, "CapEff:", UINT64_C(1) << CAP_IPC_LOCK);
+}
+
 /* KiB. The kernel counts what drivers pin for each address space. */
 static uint64_t available_locked_memory(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-        proc_status_has_bits(0, "CapEff:", UINT64_C(1) << CAP_IPC_LOCK) || !has_rdma_device())
+        has_lock_capability() || !has_rdma_device())
         return CAPACITY_UNLIMITED;
     return limit.rlim_cur / 1024;
 }
