@@ -5,7 +5,7 @@
 // parent of the pool owns struct Shared; workers get its address. A member that dies at any
 // instruction leaves every list consistent: a message is linked by one compare-and-swap.
 //
-//   job      parent -> Shared.cells, a bounded queue from which all workers take jobs
+//   call     parent -> Shared.cells, a bounded queue from which all workers take calls
 //   result   worker -> Shared.results
 //   return   receiver -> Message.returned, a list in the sender's memory
 //
@@ -44,7 +44,7 @@ struct Buffer {
 struct Message {
     Message *next;                    // in its list; written by the member that links it
     std::atomic<Message *> *returned; // the sender's list of returned messages
-    uint64_t job;                     // number of the call
+    uint64_t call;                    // its number
     uint64_t pickle, pickle_bytes;    // address and size
     const Buffer *buffers;
     uint64_t buffer_count, buffer_bytes;
@@ -65,7 +65,7 @@ struct WorkerSlot {
     alignas(64) std::atomic<uint32_t> asleep;
 };
 
-struct Cell { // of the queue of jobs; see push_job
+struct Cell { // of the queue of calls; see push_call
     std::atomic<uint64_t> sequence;
     std::atomic<Message *> message;
 };
@@ -86,20 +86,20 @@ struct Shared {
     Cell *cells;
     Message *setup; // read by each worker when it starts; never returned
     alignas(64) List results;
-    List returned;                        // jobs of the parent that workers no longer refer to
+    List returned;                        // calls of the parent that workers no longer refer to
     std::atomic<uint32_t> asleep;         // the parent's receiving thread
     std::atomic<uint32_t> result_pollers; // threads of the parent that poll `results`
     std::atomic<uint32_t> closing;        // set by the parent: workers exit when the queue is empty
     std::atomic<uint32_t> abandoned;      // set by the parent: workers exit and leave the queue
     std::atomic<int32_t> awake_workers;
-    std::atomic<int32_t> job_pollers;       // workers that poll for a job; see claim_poller
+    std::atomic<int32_t> call_pollers;      // workers that poll for a call; see claim_poller
     alignas(64) std::atomic<uint64_t> tail; // written by the parent only
-    alignas(64) std::atomic<uint64_t> head; // advanced by the worker that takes a job
+    alignas(64) std::atomic<uint64_t> head; // advanced by the worker that takes a call
 };
 
 // A bounded queue, one producer. Cell i holds sequence i when it is free for position i, and i + 1
 // when the message of position i is in it.
-inline bool push_job(Shared &shared, Message *message)
+inline bool push_call(Shared &shared, Message *message)
 {
     uint64_t position = shared.tail.load(std::memory_order_relaxed);
     Cell &cell = shared.cells[position & (shared.cell_count - 1)];
@@ -111,20 +111,20 @@ inline bool push_job(Shared &shared, Message *message)
     return true;
 }
 
-// A worker that polls increments `job_pollers`, and decrements it before it looks for jobs. The
-// parent decrements it for each job that it leaves to a polling worker, so that it wakes a sleeping
-// worker for the next job. The value never exceeds the number of polling workers; a smaller value
-// only wakes a worker unnecessarily.
+// A worker that polls increments `call_pollers`, and decrements it before it looks for calls. The
+// parent decrements it for each call that it leaves to a polling worker, so that it wakes a
+// sleeping worker for the next call. The value never exceeds the number of polling workers; a
+// smaller value only wakes a worker unnecessarily.
 inline bool claim_poller(Shared &shared)
 {
-    int32_t count = shared.job_pollers.load();
+    int32_t count = shared.call_pollers.load();
     while (count > 0)
-        if (shared.job_pollers.compare_exchange_weak(count, count - 1))
+        if (shared.call_pollers.compare_exchange_weak(count, count - 1))
             return true;
     return false;
 }
 
-inline Message *take_job(Shared &shared)
+inline Message *take_call(Shared &shared)
 {
     uint64_t position = shared.head.load();
     for (;;) {
@@ -164,7 +164,8 @@ class Endpoint : private NonCopyable
     virtual void return_message(Message *message) = 0;
 
   protected:
-    SentMessage *create_message(uint32_t kind, uint64_t job, nb::handle pickle, nb::handle buffers);
+    SentMessage *create_message(uint32_t kind, uint64_t call, nb::handle pickle,
+                                nb::handle buffers);
     void free_message(SentMessage *sent);
 
     List *returned = nullptr;                     // receives the returned messages of this member
@@ -314,7 +315,7 @@ nb::object make_received(Message *message, nb::handle end)
     return nb::cast(new ReceivedMessage(message, nb::borrow(end)), nb::rv_policy::take_ownership);
 }
 
-SentMessage *Endpoint::create_message(uint32_t kind, uint64_t job, nb::handle pickle,
+SentMessage *Endpoint::create_message(uint32_t kind, uint64_t call, nb::handle pickle,
                                       nb::handle buffers)
 {
     std::unique_ptr<SentMessage> sent(new SentMessage{});
@@ -339,7 +340,7 @@ SentMessage *Endpoint::create_message(uint32_t kind, uint64_t job, nb::handle pi
         sent->buffer_bytes += static_cast<uint64_t>(view.len);
     }
     sent->kind = kind;
-    sent->job = job;
+    sent->call = call;
     sent->returned = returned;
     sent->pickle = reinterpret_cast<uint64_t>(sent->pickle_view.buf);
     sent->pickle_bytes = static_cast<uint64_t>(sent->pickle_view.len);
@@ -423,15 +424,15 @@ class Dispatcher : public Endpoint
     // Moves the first call of `waiting`, a deque of (future, pickle, buffers), to the workers'
     // queue and its future to the dictionary `posted`: in one step, which no Python signal handler
     // interrupts. Returns false if the queue is full.
-    bool post(uint32_t kind, uint64_t job, nb::handle waiting, const nb::dict &posted)
+    bool post(uint32_t kind, uint64_t number, nb::handle waiting, const nb::dict &posted)
     {
         nb::tuple call = nb::borrow<nb::tuple>(waiting[0]);
-        SentMessage *sent = create_message(kind, job, call[1], call[2]);
-        if (!push_job(*shared, sent)) {
+        SentMessage *sent = create_message(kind, number, call[1], call[2]);
+        if (!push_call(*shared, sent)) {
             free_message(sent);
             return false;
         }
-        posted[nb::int_(job)] = call[0];
+        posted[nb::int_(number)] = call[0];
         waiting.attr("popleft")();
         if (!claim_poller(*shared))
             wake_one();
@@ -575,14 +576,14 @@ class WorkerEndpoint : public Endpoint
         nb::inst_ptr<ReceivedMessage>(result)->is_borrowed = true;
         return result;
     }
-    // The next job. None: the pool is closed, or the parent has ended.
+    // The next call. None: the pool is closed, or the parent has ended.
     nb::object take(nb::handle_t<WorkerEndpoint> self)
     {
         for (;;) {
             free_returned();
             if (is_abandoned())
                 return nb::none();
-            if (Message *message = take_job(*shared)) {
+            if (Message *message = take_call(*shared)) {
                 message->worker.store(number);
                 return make_received(message, self);
             }
@@ -598,10 +599,10 @@ class WorkerEndpoint : public Endpoint
     {
         return shared->abandoned.load();
     }
-    void send(uint32_t kind, uint64_t job, nb::handle pickle, nb::handle buffers)
+    void send(uint32_t kind, uint64_t call, nb::handle pickle, nb::handle buffers)
     {
         free_returned();
-        SentMessage *sent = create_message(kind, job, pickle, buffers);
+        SentMessage *sent = create_message(kind, call, pickle, buffers);
         sent->worker.store(number);
         push(shared->results, sent);
         if (shared->result_pollers.load() == 0)
@@ -631,7 +632,7 @@ class WorkerEndpoint : public Endpoint
     {
         if (shared->awake_workers.load() >= static_cast<int32_t>(shared->cpus))
             return false;
-        shared->job_pollers.fetch_add(1);
+        shared->call_pollers.fetch_add(1);
         bool found = poller([this] { return has_work(); });
         claim_poller(*shared);
         return found;
@@ -683,7 +684,7 @@ void add_pool(nb::module_ &module)
     nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots));
     nb::class_<ReceivedMessage>(module, "ReceivedMessage")
         .def_prop_ro("kind", [](const ReceivedMessage &self) { return self.message->kind; })
-        .def_prop_ro("job", [](const ReceivedMessage &self) { return self.message->job; })
+        .def_prop_ro("call", [](const ReceivedMessage &self) { return self.message->call; })
         .def_prop_ro("sender",
                      [](const ReceivedMessage &self) { return self.message->worker.load(); })
         .def_prop_ro("pickle", pickle_of)
@@ -701,7 +702,7 @@ void add_pool(nb::module_ &module)
         .def_prop_ro("address", &Dispatcher::address)
         .def("set_setup", &Dispatcher::set_setup, nb::arg("pickle"), nb::arg("buffers"))
         .def("set_worker", &Dispatcher::set_worker, nb::arg("number"), nb::arg("socket"))
-        .def("post", &Dispatcher::post, nb::arg("kind"), nb::arg("job"), nb::arg("waiting"),
+        .def("post", &Dispatcher::post, nb::arg("kind"), nb::arg("call"), nb::arg("waiting"),
              nb::arg("posted"))
         .def(
             "collect_results",
@@ -729,6 +730,6 @@ void add_pool(nb::module_ &module)
                  return nb::cast<WorkerEndpoint &>(self).take(self);
              })
         .def("is_abandoned", &WorkerEndpoint::is_abandoned)
-        .def("send", &WorkerEndpoint::send, nb::arg("kind"), nb::arg("job"), nb::arg("pickle"),
+        .def("send", &WorkerEndpoint::send, nb::arg("kind"), nb::arg("call"), nb::arg("pickle"),
              nb::arg("buffers").none());
 }

@@ -5,7 +5,9 @@
  * library through system call interposition. The agent does what must happen inside the task once
  * its libc is ready: it reports that the task's libraries are loaded, sets the allocator's options
  * on request, diverts _exit in thread mode, starts to serve calls, runs a function of the program
- * in place of main, and provides syscall(), free() (free.c) and jumps to MPI functions (mpi.c). */
+ * in place of main, and provides syscall(), free() (free.c), functions that register memory
+ * (registrations.c), epoll_wait() and jumps to MPI functions (mpi.c), and what unwinders ask
+ * (unwind.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>

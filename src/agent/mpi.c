@@ -36,11 +36,12 @@ static const char names[] =
 enum {
 #define TWO(name) +2
 #define ONE(name) +1
-    MAKERS = 0 MPI_LOADING(TWO) MPI_LOADING_LARGE(TWO),
-    COLLECTIVES = MAKERS MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
-    FORTRAN = COLLECTIVES MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
-    INTERNAL = FORTRAN MPI_FORTRAN(ONE),
-    TARGETS = INTERNAL MPI_INTERNAL(ONE),
+    /* Indices at which the groups of names end. */
+    LOADING_END = 0 MPI_LOADING(TWO) MPI_LOADING_LARGE(TWO),
+    COLLECTIVES_END = LOADING_END MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
+    MPI_C_END = COLLECTIVES_END MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
+    FORTRAN_END = MPI_C_END MPI_FORTRAN(ONE),
+    TARGETS = FORTRAN_END MPI_INTERNAL(ONE),
 };
 
 /* The target of each jump, 0: not known. Written under the lock, with release; read by the jumps.
@@ -101,9 +102,9 @@ static int lower(int letter)
     return letter >= 'A' && letter <= 'Z' ? letter + 'a' - 'A' : letter;
 }
 
-/* Whether the collective operation, MPI_NAME or PMPI_NAME or that with _c, is left to the library
- * by its name. */
-static int is_left(const char *function)
+/* Whether ONESPACE_COLLECTIVES_OFF names the collective operation: MPI_NAME, PMPI_NAME, or that
+ * with _c. */
+static int is_turned_off(const char *function)
 {
     const char *list = getenv ? getenv(COLLECTIVES_OFF_ENV) : NULL;
     const char *name = function + (*function == 'P') + 4; /* MPI_ */
@@ -124,16 +125,16 @@ static int is_left(const char *function)
 /* Whether the first call of the function with this index loads the layer. */
 static int loads_layer(unsigned index)
 {
-    if (index >= COLLECTIVES || (index >= MAKERS && is_left(name_of(index))))
+    if (index >= COLLECTIVES_END || (index >= LOADING_END && is_turned_off(name_of(index))))
         return 0;
     return agent_space && !(agent_self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) &&
-           (index < MAKERS || (agent_self->flags & ONESPACE_SPAWN_COLLECTIVES));
+           (index < LOADING_END || (agent_self->flags & ONESPACE_SPAWN_COLLECTIVES));
 }
 
 /* Bypasses the layer for collectives that it would only forward. */
 static int is_only_forwarded(unsigned index)
 {
-    return index >= MAKERS && index < COLLECTIVES && !loads_layer(index);
+    return index >= LOADING_END && index < COLLECTIVES_END && !loads_layer(index);
 }
 
 static void load_layer(const char *name)
@@ -171,8 +172,8 @@ static void add_smsc_component(void *library)
         print_message("Open MPI copies between tasks without", path, dlerror ? dlerror() : "?");
 }
 
-/* The function of the library that calls it, which may be in no scope that dlsym searches, as when
- * Python has loaded it. */
+/* The function `name` of the library that contains `caller`, which may be in no scope that dlsym
+ * searches, as when Python has loaded it. */
 static void *find_internal(const char *name, const void *caller)
 {
     Dl_info info;
@@ -190,8 +191,9 @@ static void *find_internal(const char *name, const void *caller)
 static void *find_target(unsigned index, const char *name, void *library)
 {
     /* Open MPI has its Fortran bindings in a library of their own. */
-    void *fortran =
-        library && index >= FORTRAN ? dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *fortran = library && index >= MPI_C_END
+                        ? dlopen("libmpi_mpifh.so.40", RTLD_LAZY | RTLD_NOLOAD)
+                        : NULL;
     void *next = dlsym(RTLD_NEXT, name);
     void *own = library ? dlsym(fortran ? fortran : library, name) : NULL;
     if (next && next != own)
@@ -206,14 +208,14 @@ static void *find_function(unsigned index, const char *name)
     const char *layer_name = NULL;
     void *library = find_library(&layer_name);
     int is_needed = library && loads_layer(index);
-    is_needed |= library && index < FORTRAN && !dlsym(library, name);
+    is_needed |= library && index < MPI_C_END && !dlsym(library, name);
     if (is_needed && !layer && !layer_failed)
         load_layer(layer_name);
     return find_target(index, name, library);
 }
 
-/* The target of the jump with this index, which the instruction before caller has called. Called
- * once for each, or twice if the layer is loaded in between. */
+/* The target of the jump with this index. `caller`: the address to which the jump's call returns.
+ * Called once for each jump, or twice if the layer is loaded in between. */
 void *mpi_resolve(unsigned index, const void *caller)
 {
     const char *name = name_of(index);
@@ -224,7 +226,7 @@ void *mpi_resolve(unsigned index, const void *caller)
     }
     while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
         spin_yield();
-    void *target = index >= INTERNAL ? find_internal(name, caller) : find_function(index, name);
+    void *target = index >= FORTRAN_END ? find_internal(name, caller) : find_function(index, name);
     atomic_store_explicit(&mpi_targets[index], target, memory_order_release);
     atomic_store_explicit(&lock, 0, memory_order_release);
     if (!target) {

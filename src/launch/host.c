@@ -27,7 +27,13 @@
 #include "launch/launch.h"
 #include "space/registry.h"
 
-enum { LINGER_MS = 200, EXPECT_MS = 10000, OTHER_RANKS_MS = 300, ALONE_MS = 2000, REAP_MS = 1000 };
+enum {
+    LINGER_MS = 200,      /* a host without tasks waits so long for further requests, */
+    EXPECT_MS = 10000,    /* and so long while the launcher's other ranks have not come */
+    OTHER_RANKS_MS = 300, /* ranks wait so long for the launch's others after each arrival */
+    ALONE_MS = 2000,      /* a rank that ran so long alone is told that the others did not come */
+    REAP_MS = 1000,       /* between looks for tasks whose shims have ended */
+};
 
 int64_t host_now_ms(void)
 {
@@ -295,7 +301,7 @@ static int must_await_others(const struct client *client)
            (WIFSIGNALED(status) && (client->forwarded >> (WTERMSIG(status) - 1) & 1));
 }
 
-/* Some tasks of the launch continue in spite of the signal. */
+/* Releases shims that have waited long enough for tasks of their launch that did not end. */
 static void remove_clients_that_waited(struct host *host)
 {
     enum { AWAIT_OTHERS_MS = 2000 };

@@ -1,9 +1,9 @@
 """tests/lib/cluster.py: two virtual machines, node0 and node1, with an RDMA network between them (Soft-RoCE).
 
 Both run a release of Debian with its generic kernel (scripts/fetch-nodes): their root is its directory, which they only
-read; what they write stays in their memory. This checkout is at its own path. /shared is one directory on both: node0
-exports it by NFS. The network is a socket of QEMU's; another, to which only this machine has access, carries the
-commands by SSH."""
+read; what they write stays in their memory. This checkout is mounted at the same path as here. /shared is one directory
+on both: node0 exports it by NFS. The network is a socket of QEMU's; another, to which only this machine has access,
+carries the commands by SSH."""
 import dataclasses
 import lzma
 import os
@@ -30,7 +30,7 @@ DEVICE = "rxe0"
 
 
 def releases():
-    """The releases of Debian that are here."""
+    """The releases of Debian that scripts/fetch-nodes has fetched."""
     return sorted(path.parent.name for path in NODES.glob("*/.complete"))
 
 
@@ -295,7 +295,7 @@ TCP_NETWORKS = [
     Network("openmpi-ofi-tcp", "openmpi", OFI_TCP, NETWORKS[2].options),
 ]
 
-# Ranks, guest and its words.
+# Kind of ranks, guest, its arguments.
 PROGRAMS_OF_THE_PROJECT = [
     *((kind, "mpi_exchange", ()) for kind in ("processes", "tasks")),
     *((kind, guest, ("60", "4")) for kind in ("processes", "tasks", "tasks-all-collectives")

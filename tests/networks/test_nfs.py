@@ -38,7 +38,7 @@ def test_bytes_of_one_page_on_two_nodes_are_warned_of(run, directory):
     assert f"ranks 1 and 2, on two nodes, have bytes of one page of {directory}/" in result.text, result
 
 
-def test_synchronising_files_that_the_server_exports_no_more_is_an_error(nodes, run, directory, kind):
+def test_synchronising_files_that_the_server_no_longer_exports_is_an_error(nodes, run, directory, kind):
     """Their handles are stale. Only for node1: node0 has them itself."""
     try:
         result = run(NETWORKS[0], kind, 2, "storage_stale", directory, f"'exportfs -u {cluster.EXPORTED}'")

@@ -20,12 +20,12 @@ def network(request):
 
 @pytest.mark.parametrize("each", [2, 4])  # ranks per node
 def test_memory_that_is_freed_and_allocated_again(run, network, kind, each):
-    """UCX looks itself whether the first page of a registration has moved, and then aborts; in MPI_Win_allocate, UCX
-    1.13 cannot, in processes either."""
-    which = ["shared", "malloc", *(["lent"] if kind == "tasks" else [])]
-    for env, kinds, share in (({"UCX_RCACHE_CHECK_PFN": "1"}, which, 3), ({}, ["allocate"], 1)):
+    """With UCX_RCACHE_CHECK_PFN, UCX aborts on a stale registration. UCX 1.13 cannot check memory of MPI_Win_allocate,
+    with processes either."""
+    checked = ["shared", "malloc", *(["lent"] if kind == "tasks" else [])]
+    for env, memory, share in (({"UCX_RCACHE_CHECK_PFN": "1"}, checked, 3), ({}, ["allocate"], 1)):
         rounds = BUFFERS * share // 4 // (2 * each)
-        result = run(network, kind, each, "network_check", rounds, 3600, *kinds, env=env).expect()
+        result = run(network, kind, each, "network_check", rounds, 3600, *memory, env=env).expect()
         assert f"{rounds} rounds" in result.text and result.reports() == none_wrong(2 * each), result
 
 

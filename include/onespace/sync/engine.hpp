@@ -115,8 +115,8 @@ template <member Member> class engine
             broadcast_down(out, bytes, 0, slots<Member>::in_longest);
         slots_.end(gets);
     }
-    // The bytes from `begin` on of `in` of all ranks, combined, to `out`. Each rank gives `bytes`
-    // bytes, and asks for others of them. In large operations `out` is not part of `in`.
+    // The bytes from `begin` to `end` of `in` of all ranks, combined, to `out`. `bytes` is the same
+    // on all ranks; `begin` and `end` may differ. In large operations `out` is not part of `in`.
     template <class Combine>
     void reduce_scatter(const void *in, std::size_t bytes, void *out, std::size_t begin,
                         std::size_t end, std::size_t element, Combine &combine);

@@ -30,7 +30,7 @@ class Condition(threading.Condition):
     __exit__ = property(lambda self: self._lock.__exit__)  # type: ignore[assignment]
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Does not wait: what waits calls wait_until."""
+        """Return False at once: hides threading.Condition.wait, which is unsafe here. Use wait_until."""
         return False
 
     def wait_until(self, take: Callable[[], Any], timeout: float | None = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from .. import _core
 
 # Kinds of messages.
-JOB, READY, RESULT, ERROR, LEAVING, FAILED = range(6)
+CALL, READY, RESULT, ERROR, LEAVING, FAILED = range(6)
 IN_PLACE_MIN_BYTES = 4096  # smaller arrays are copied into the pickle; python/core/pool.cpp has the same constant
 
 

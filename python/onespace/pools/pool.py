@@ -14,7 +14,7 @@ from .executor import Condition, Executor, Future, call_chunk, chunks_of
 
 
 class _TimeoutError(multiprocessing.TimeoutError, TimeoutError):
-    """Caught by both names."""
+    """`except` with either class catches it."""
 
 
 class AsyncResult:

@@ -119,8 +119,8 @@ class Worker:
         self._send(signal.SIGINT)
 
     def repeat_interrupt(self) -> None:
-        """An interrupt that arrives between Python's last check for signals and a system call does not end that call.
-        Any later signal does, and then the handler of the first runs."""
+        """Send another signal. An interrupt that arrives between Python's last check for signals and a system call
+        does not end that call; this signal does, and then the handler of the interrupt runs."""
         self._send(WAKE_SIGNAL)
 
     def _send(self, number: int) -> None:
@@ -211,7 +211,7 @@ class WorkerGroup:
         self._message_lock = threading.RLock()
         self._received: list[_core.ReceivedMessage] = []  # not handled yet
         self._state_lock = threading.RLock()
-        self._last_job = 0  # number of the last posted call
+        self._last_call = 0  # number of the last posted call
         self._posted: dict[int, Future] = {}
         self._queue: collections.deque[Call] = collections.deque()
         self._workers: dict[int, Worker] = {}  # by number
@@ -288,8 +288,8 @@ class WorkerGroup:
             if not future.running() and not future.set_running_or_notify_cancel():
                 self._queue.popleft()
                 continue
-            self._last_job += 1
-            if not self.dispatcher.post(messages.JOB, self._last_job, self._queue, self._posted):
+            self._last_call += 1
+            if not self.dispatcher.post(messages.CALL, self._last_call, self._queue, self._posted):
                 return
 
     def cancel_queued(self) -> None:
@@ -400,7 +400,7 @@ class WorkerGroup:
 
     def handle_messages(self) -> None:
         """Handle the received messages. Ctrl-C may interrupt this anywhere: the receiving thread then handles the
-        remaining messages, one of them perhaps twice, because a future accepts only its first result."""
+        remaining messages. It may handle one of them again, which is harmless: a future keeps its first result."""
         with self._message_lock:
             try:
                 self.dispatcher.collect_results(self._received)
@@ -427,13 +427,13 @@ class WorkerGroup:
             line, trace = _unpack_error(received)[1:]
             self._fail_all(f"{worker} could not start: {line}", messages.RemoteTraceback(trace))
             return
-        future = self._posted.get(received.job)
+        future = self._posted.get(received.call)
         if future is None:
             return
         if not future.done():
             self._resolve(future, received, worker)
         with self._state_lock:
-            self._posted.pop(received.job, None)
+            self._posted.pop(received.call, None)
             self._post_calls()
         if self._is_closing and not self._posted:
             self._wake()
@@ -462,8 +462,10 @@ class WorkerGroup:
             argument = self.dispatcher.find_lent(worker.number, address)
             if argument is not None:
                 holds.append(argument)
-            elif owner is None or owner not in (_core.ROOT, _core.init()):
-                holds.append(MemoryHold(-1 if owner is None else owner))
+            elif owner is None:
+                raise tasks.OwnerEnded(errno.EOWNERDEAD, "a result is in memory whose owner has ended")
+            elif owner not in (_core.ROOT, _core.init()):
+                holds.append(MemoryHold(owner))
         return holds
 
     # ---- The receiving thread ----

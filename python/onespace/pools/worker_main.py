@@ -80,11 +80,11 @@ class CallRunner:
         self.endpoint, self.delivery, self.pickler = endpoint, delivery, pickler
 
     def run(self, received: _core.ReceivedMessage) -> None:
-        job = received.job
+        call = received.call
         try:
             function, args, kwargs = messages.loads(received, self.delivery)
         except BaseException as error:
-            self._send_error(job, _load_error(error))
+            self._send_error(call, _load_error(error))
             return
         finally:
             del received  # only the arguments refer to the parent's memory now
@@ -98,19 +98,19 @@ class CallRunner:
                 WorkerState.calling = False
         except BaseException as error:
             del function, args, kwargs
-            self._send_error(job, error)
+            self._send_error(call, error)
             return
         del function, args, kwargs
         try:
             data, buffers = messages.dumps(result, self.pickler)
         except BaseException as error:
-            self._send_error(job, _result_error(result, error))
+            self._send_error(call, _result_error(result, error))
             return
         del result
-        self.endpoint.send(messages.RESULT, job, data, buffers)
+        self.endpoint.send(messages.RESULT, call, data, buffers)
 
-    def _send_error(self, job: int, error: BaseException) -> None:
-        self.endpoint.send(messages.ERROR, job, pack_error(error, self.pickler), None)
+    def _send_error(self, call: int, error: BaseException) -> None:
+        self.endpoint.send(messages.ERROR, call, pack_error(error, self.pickler), None)
 
 
 def _load_error(error: BaseException) -> BaseException:
