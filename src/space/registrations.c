@@ -485,7 +485,7 @@ static void count_thread(void *context, int thread, int directory)
                                          layout_slot_of(head) == threads->slot);
 }
 
-/* Whether the main thread has ended by pthread_exit. That of a process is a zombie then. */
+/* Whether the main thread has ended by pthread_exit. A process is a zombie then. */
 static int main_thread_has_ended(struct space *space, const struct space_slot *self)
 {
     struct proc_stat stat;

@@ -113,7 +113,7 @@ static int pages_can_be_pinned(const struct storage_window *storage)
 /* Whether this process uses RDMA, as by now the MPI library has begun to. */
 static int uses_rdma(void)
 {
-    /* Of libibverbs, Slingshot, Omni-Path. */
+    /* The devices of libibverbs, Slingshot and Omni-Path. */
     static const char *const devices[] = {"/dev/infiniband/", "/dev/cxi", "/dev/hfi1"};
     char path[32];
     int found = 0;
