@@ -253,7 +253,8 @@ until mount -t nfs4 node0:/ /shared; do sleep 1; done"""
 # How each MPI library is told to use the RDMA network. UCX would take datagrams of Soft-RoCE for another port's.
 UCX = {"UCX_TLS": "rc_verbs,ud_verbs,self,sm", "UCX_NET_DEVICES": f"{DEVICE}:1", "UCX_IB_GID_INDEX": "1",
        "UCX_UD_VERBS_ETH_DGID_CHECK": "n"}
-OFI = {"FI_PROVIDER": "verbs;ofi_rxm"}
+# libfabric makes completion queues for so many ranks: for its default of 256 they would be too long for Soft-RoCE.
+OFI = {"FI_PROVIDER": "verbs;ofi_rxm", "FI_UNIVERSE_SIZE": "16"}
 UCX_TCP = {"UCX_TLS": "tcp,self,sm", "UCX_NET_DEVICES": "eth0"}
 OFI_TCP = {"FI_PROVIDER": "tcp;ofi_rxm", "FI_TCP_IFACE": "eth0"}
 ETH0 = ("--mca oob_tcp_if_include eth0",)
@@ -284,7 +285,7 @@ class Network:
 
 NETWORKS = [
     Network("mpich-ucx", "mpich", UCX),
-    Network("openmpi-ucx", "openmpi", UCX, (*ETH0, "--mca pml ucx --mca osc ucx --mca btl ^openib")),
+    Network("openmpi-ucx", "openmpi", UCX, (*ETH0, "--mca pml ucx --mca osc ucx,sm --mca btl ^openib")),
     Network("openmpi-ofi", "openmpi", OFI, (*ETH0, "--mca pml cm --mca mtl ofi --mca btl ^openib,ofi")),
 ]
 
