@@ -60,9 +60,10 @@ def test_node_that_vanishes(nodes, command, network, kind):
     assert [nodes.queue_pairs(node) for node in range(2)] == before
 
 
-@pytest.mark.parametrize("network", NETWORKS[1:], ids=lambda network: network.name)
-def test_spawned_processes(nodes, network, kind):
-    """On the other node. Debian's MPICH 4.0 cannot spawn, on one node either."""
+def test_spawned_processes(nodes, kind):
+    """On the other node. Debian's MPICH 4.0 cannot spawn, on one node either; Open MPI 4.1 over libfabric hangs, with
+    processes too."""
+    network = next(network for network in NETWORKS if network.name == "openmpi-ucx")
     words = [*(RUN if kind == "tasks" else []), PROGRAMS / network.mpi / "mpi_spawn"]
     result = nodes.run(network.command(1, words, ranks=1, slots=(1, 2))).expect()
     assert "sum 83" in result.text, result
