@@ -467,10 +467,9 @@ static long check_munmap(struct space *space, struct space_registrations *mine,
     return 0;
 }
 
-/* The threads of a task. */
+/* The threads of a task: all of its process, or in thread mode those that are the task's. */
 struct thread_count {
-    unsigned
-        slot; /* of a task in thread mode, whose process has other threads, too; or 0: of all */
+    unsigned slot; /* in thread mode; else 0 */
     int count;
 };
 

@@ -365,6 +365,18 @@ TEST_F(registrations, let_a_program_end_whose_main_thread_has_left)
     EXPECT_EQ(other.wait(), 0);
 }
 
+// The process has other threads: the spawner's main thread, and its notifier.
+TEST_F(registrations, let_a_task_in_thread_mode_end_whose_main_thread_has_left)
+{
+    Registrant other, owner;
+    void *memory = owner.memory();
+    EXPECT_EQ(other.verbs("reg_mr", memory), -ENOTTY);
+    other.order("thread-mode", "-", nullptr, 0, 0);
+    EXPECT_EQ(other.verbs("reg_mr", memory), -ENOTTY);
+    other.order("pthread-exit", "-", nullptr, 0, 0);
+    EXPECT_EQ(other.answer().result, 0);
+}
+
 // C libraries change the ids of all threads by a signal that no thread may block.
 TEST_F(registrations, leave_the_libc_its_signals)
 {

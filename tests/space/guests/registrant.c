@@ -369,6 +369,25 @@ static int count_bytes(const char *start, size_t size, int value)
     return count;
 }
 
+#ifndef NO_ONESPACE
+/* Starts this program in thread mode, which reads the commands until it ends: its status. */
+static int run_in_thread_mode(void)
+{
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    struct onespace_status status = {0};
+    char path[4096];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    char *words[] = {path, NULL};
+    if (length < 0)
+        return -errno;
+    path[length] = 0;
+    attr.flags = ONESPACE_SPAWN_THREAD;
+    int id = onespace_spawn(path, words, NULL, &attr);
+    int result = id < 0 ? id : onespace_wait(id, &status, -1);
+    return result < 0 ? result : status.status;
+}
+#endif
+
 /* ---- The commands ---- */
 
 static int obey(const char *command, const char *word, char *start, size_t size, int value,
@@ -413,6 +432,8 @@ static int obey(const char *command, const char *word, char *start, size_t size,
     if (strcmp(command, "exec-missing") == 0)
         return execl("/proc/self/missing", "missing", NULL) < 0 ? -errno : 0;
 #ifndef NO_ONESPACE
+    if (strcmp(command, "thread-mode") == 0)
+        return run_in_thread_mode();
     if (strcmp(command, "unmapping") == 0)
         return onespace_unmapping(start, size);
     if (strcmp(command, "import") == 0) {
@@ -434,6 +455,7 @@ int main(void)
     if (onespace_init() < 0)
         return 1;
 #endif
+    setvbuf(stdin, NULL, _IONBF, 0); /* the rest is for a task in thread mode */
     while (fgets(line, sizeof(line), stdin)) {
         uintptr_t start = 0;
         size_t size = 0;
