@@ -113,9 +113,10 @@ def test_one_address_for_both_sides_may_have_data_apart(check_guest, mpi_named, 
 NO_ALIAS_CHECK = {"MPIR_CVAR_COLL_ALIAS_CHECK": "0"}  # Open MPI checks it in reductions only
 
 
-@pytest.mark.parametrize("prefix", [[], ON])
-def test_own_block_may_be_sent_and_received_where_the_library_does_not_mind(check_guest, stock_mpi, prefix):
-    check_guest(stock_mpi, 3, "mpi_collectives_same_address", "own", prefix=prefix, **NO_ALIAS_CHECK)
+def test_own_block_may_be_sent_and_received_where_the_library_does_not_mind(check_guest, stock_mpi):
+    """Debian's MPICH accepts the arguments, with processes too, but has an assertion against copying a block onto
+    itself."""
+    check_guest(stock_mpi, 3, "mpi_collectives_same_address", "own", prefix=ON, **NO_ALIAS_CHECK)
 
 
 def test_own_block_may_be_sent_and_received_in_several_spaces(run_in_spaces):
