@@ -44,8 +44,8 @@ struct Buffer {
 struct Message {
     Message *next;                    // in its list; written by the member that links it
     std::atomic<Message *> *returned; // the sender's list of returned messages
-    uint64_t call;                    // its number
-    uint64_t pickle, pickle_bytes;    // address and size
+    uint64_t call_number;
+    uint64_t pickle, pickle_bytes; // address and size
     const Buffer *buffers;
     uint64_t buffer_count, buffer_bytes;
     uint32_t kind;               // see onespace/pools/messages.py
@@ -164,7 +164,7 @@ class Endpoint : private NonCopyable
     virtual void return_message(Message *message) = 0;
 
   protected:
-    SentMessage *create_message(uint32_t kind, uint64_t call, nb::handle pickle,
+    SentMessage *create_message(uint32_t kind, uint64_t call_number, nb::handle pickle,
                                 nb::handle buffers);
     void free_message(SentMessage *sent);
 
@@ -315,7 +315,7 @@ nb::object make_received(Message *message, nb::handle end)
     return nb::cast(new ReceivedMessage(message, nb::borrow(end)), nb::rv_policy::take_ownership);
 }
 
-SentMessage *Endpoint::create_message(uint32_t kind, uint64_t call, nb::handle pickle,
+SentMessage *Endpoint::create_message(uint32_t kind, uint64_t call_number, nb::handle pickle,
                                       nb::handle buffers)
 {
     std::unique_ptr<SentMessage> sent(new SentMessage{});
@@ -340,7 +340,7 @@ SentMessage *Endpoint::create_message(uint32_t kind, uint64_t call, nb::handle p
         sent->buffer_bytes += static_cast<uint64_t>(view.len);
     }
     sent->kind = kind;
-    sent->call = call;
+    sent->call_number = call_number;
     sent->returned = returned;
     sent->pickle = reinterpret_cast<uint64_t>(sent->pickle_view.buf);
     sent->pickle_bytes = static_cast<uint64_t>(sent->pickle_view.len);
@@ -424,15 +424,15 @@ class Dispatcher : public Endpoint
     // Moves the first call of `waiting`, a deque of (future, pickle, buffers), to the workers'
     // queue and its future to the dictionary `posted`: in one step, which no Python signal handler
     // interrupts. Returns false if the queue is full.
-    bool post(uint32_t kind, uint64_t number, nb::handle waiting, const nb::dict &posted)
+    bool post(uint32_t kind, uint64_t call_number, nb::handle waiting, const nb::dict &posted)
     {
         nb::tuple call = nb::borrow<nb::tuple>(waiting[0]);
-        SentMessage *sent = create_message(kind, number, call[1], call[2]);
+        SentMessage *sent = create_message(kind, call_number, call[1], call[2]);
         if (!push_call(*shared, sent)) {
             free_message(sent);
             return false;
         }
-        posted[nb::int_(number)] = call[0];
+        posted[nb::int_(call_number)] = call[0];
         waiting.attr("popleft")();
         if (!claim_poller(*shared))
             wake_one();
@@ -599,10 +599,10 @@ class WorkerEndpoint : public Endpoint
     {
         return shared->abandoned.load();
     }
-    void send(uint32_t kind, uint64_t call, nb::handle pickle, nb::handle buffers)
+    void send(uint32_t kind, uint64_t call_number, nb::handle pickle, nb::handle buffers)
     {
         free_returned();
-        SentMessage *sent = create_message(kind, call, pickle, buffers);
+        SentMessage *sent = create_message(kind, call_number, pickle, buffers);
         sent->worker.store(number);
         push(shared->results, sent);
         if (shared->result_pollers.load() == 0)
@@ -684,7 +684,8 @@ void add_pool(nb::module_ &module)
     nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots));
     nb::class_<ReceivedMessage>(module, "ReceivedMessage")
         .def_prop_ro("kind", [](const ReceivedMessage &self) { return self.message->kind; })
-        .def_prop_ro("call", [](const ReceivedMessage &self) { return self.message->call; })
+        .def_prop_ro("call_number",
+                     [](const ReceivedMessage &self) { return self.message->call_number; })
         .def_prop_ro("sender",
                      [](const ReceivedMessage &self) { return self.message->worker.load(); })
         .def_prop_ro("pickle", pickle_of)
@@ -702,7 +703,7 @@ void add_pool(nb::module_ &module)
         .def_prop_ro("address", &Dispatcher::address)
         .def("set_setup", &Dispatcher::set_setup, nb::arg("pickle"), nb::arg("buffers"))
         .def("set_worker", &Dispatcher::set_worker, nb::arg("number"), nb::arg("socket"))
-        .def("post", &Dispatcher::post, nb::arg("kind"), nb::arg("call"), nb::arg("waiting"),
+        .def("post", &Dispatcher::post, nb::arg("kind"), nb::arg("call_number"), nb::arg("waiting"),
              nb::arg("posted"))
         .def(
             "collect_results",
@@ -730,6 +731,6 @@ void add_pool(nb::module_ &module)
                  return nb::cast<WorkerEndpoint &>(self).take(self);
              })
         .def("is_abandoned", &WorkerEndpoint::is_abandoned)
-        .def("send", &WorkerEndpoint::send, nb::arg("kind"), nb::arg("call"), nb::arg("pickle"),
-             nb::arg("buffers").none());
+        .def("send", &WorkerEndpoint::send, nb::arg("kind"), nb::arg("call_number"),
+             nb::arg("pickle"), nb::arg("buffers").none());
 }

@@ -7,7 +7,6 @@
  * Freestanding. */
 #include "reaper/reaper.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,6 +15,7 @@
 #include "base/proc.h"
 #include "base/raw.h"
 #include "interpose/interpose.h"
+#include "space/member.h"
 
 enum { EXIT_POLL_NS = 1000000, IDLE_POLL_NS = 100000000, MAX_INCOMPLETE_SCANS = 1000 };
 
@@ -78,14 +78,6 @@ static int is_live_thread_task(const struct space_slot *slot)
     return slot_is_alive(slot_state(slot)) && slot_is_thread(slot);
 }
 
-/* Whether the task's main thread has ended, after which it creates no more threads. */
-static int main_thread_ended(struct space *space, const struct space_slot *slot)
-{
-    int32_t process = atomic_load(&slot->pid);
-    int32_t thread = atomic_load(&space->pids[slot_index(space, slot)]);
-    return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
-}
-
 /* Whether the task has no threads left. Precondition: its main thread had ended before the scan.
  * A thread without a robust list gets one within moments. Without /proc no scan is complete, so
  * the answer is yes after MAX_INCOMPLETE_SCANS uncertain ones. */
@@ -106,7 +98,7 @@ uint64_t thread_tasks_poll(struct space *space)
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++)
         without_main[i] =
-            is_live_thread_task(&space->slots[i]) && main_thread_ended(space, &space->slots[i]);
+            is_live_thread_task(&space->slots[i]) && main_thread_has_ended(space, &space->slots[i]);
     scan.space = space;
     scan.process = 0;
     for (uint32_t i = 1; i <= highest; i++) {

@@ -204,6 +204,17 @@ int member_is_present(const struct space_slot *slot)
                     FUTEX_OWNER_DIED);
 }
 
+/* In thread mode it is a thread of its spawner's process; else its process is a zombie then. */
+int main_thread_has_ended(const struct space *space, const struct space_slot *slot)
+{
+    struct proc_stat stat;
+    int32_t process = atomic_load(&slot->pid);
+    int32_t thread = atomic_load(&space->pids[slot_index(space, slot)]);
+    if (slot_is_thread(slot))
+        return process && thread && raw(__NR_tgkill, process, thread, 0) == -ESRCH;
+    return process && proc_read_stat(process, &stat) == 0 && stat.state == 'Z';
+}
+
 /* ---- Which processes are in this address space ---- */
 
 struct space_slot *slot_of_pid(struct space *space, int32_t pid)

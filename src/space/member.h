@@ -75,6 +75,10 @@ void membership_mark_detach(struct space_slot *slot);
  * program, and is not in execve. By any member. Freestanding. */
 int member_is_present(const struct space_slot *slot);
 
+/* Whether the main thread of a task that lives has ended, as by pthread_exit: only other threads of
+ * it are left. In thread mode it then creates no more of them. By any member. Freestanding. */
+int main_thread_has_ended(const struct space *space, const struct space_slot *slot);
+
 /* The slot of the member whose process has that PID, or NULL. Acquire. Freestanding. */
 struct space_slot *slot_of_pid(struct space *space, int32_t pid);
 

@@ -484,17 +484,6 @@ static void count_thread(void *context, int thread, int directory)
                                          layout_slot_of(head) == threads->slot);
 }
 
-/* Whether the main thread has ended by pthread_exit. A process is a zombie then. */
-static int main_thread_has_ended(struct space *space, const struct space_slot *self)
-{
-    struct proc_stat stat;
-    int32_t process = (int32_t)raw(__NR_getpid);
-    if (slot_is_thread(self))
-        return raw(__NR_tgkill, process, atomic_load(&space->pids[slot_index(space, self)]), 0) ==
-               -ESRCH;
-    return proc_read_stat(process, &stat) == 0 && stat.state == 'Z';
-}
-
 /* Whether the main thread has ended, and no other thread than this one is left. */
 static int is_last_thread(struct space *space, const struct space_slot *self)
 {

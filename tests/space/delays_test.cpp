@@ -1,7 +1,7 @@
 // tests/space/delays_test.cpp: races whose critical points a delay makes last (src/base/delay.h). A
 // test that is too slow for the delay checks less; it does not fail.
-#include "member.hpp"
 #include "probe.h"
+#include "registrant.hpp"
 
 extern "C" void onespace_delay(const char *list);
 
@@ -136,33 +136,22 @@ TEST_F(delays, a_waiter_does_not_collect_the_slots_next_task)
     EXPECT_EQ(second.wait(), 1 << 8);
 }
 
-// Of a program that exits while its notifier tries whether it can deliver, and of one in a slow
-// execve that fails, whose only other thread is the notifier.
+// One registrant exits while its notifier tries whether it can deliver. The other, whose only other
+// thread is the notifier, is in a slow execve that fails.
 TEST_F(delays, registrations_of_a_busy_registrant_delay_nothing)
 {
-    auto tell = [](Task &task, const std::string &command) {
-        task.write_line(command);
-        return task.line();
-    };
-    Task owner({program("registrant")}), exiting({program("registrant")}),
-        executing({program("registrant")});
-    std::string made = tell(owner, "memory mmap 0 8192 0");
-    std::string memory = made.substr(made.find(' ') + 1);
-    auto within_limit = [](const std::function<void()> &action) {
-        auto begin = std::chrono::steady_clock::now();
-        action();
-        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
-    };
+    Registrant owner, exiting, executing;
+    void *memory = owner.memory();
     delay_root("registrations.check:500000");
-    tell(exiting, "verbs reg_mr " + memory + " 8192 0");
-    within_limit([&] {
-        exiting.close_input();
-        EXPECT_EQ(exiting.wait(), 0);
-    });
+    EXPECT_EQ(exiting.verbs("reg_mr", memory), -ENOTTY);
+    EXPECT_LT(seconds_of([&] {
+                  exiting.close_input();
+                  EXPECT_EQ(exiting.wait(), 0);
+              }),
+              8);
     delay_root("exec.enter:2500000");
-    tell(executing, "verbs reg_mr " + memory + " 8192 0");
-    EXPECT_EQ(tell(executing, "exec-missing").substr(0, 3), "-2 ");
-    within_limit(
-        [&] { EXPECT_EQ(tell(owner, "unmap - " + memory + " 8192 0").substr(0, 2), "0 "); });
-    EXPECT_EQ(tell(executing, "heard").substr(0, 2), "1 ");
+    EXPECT_EQ(executing.verbs("reg_mr", memory), -ENOTTY);
+    EXPECT_EQ(executing.tell("exec-missing").result, -ENOENT);
+    EXPECT_LT(seconds_of([&] { EXPECT_EQ(owner.unmap(memory), 0); }), 8);
+    EXPECT_EQ(executing.heard(), 1);
 }

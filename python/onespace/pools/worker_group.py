@@ -211,7 +211,7 @@ class WorkerGroup:
         self._message_lock = threading.RLock()
         self._received: list[_core.ReceivedMessage] = []  # not handled yet
         self._state_lock = threading.RLock()
-        self._last_call = 0  # number of the last posted call
+        self._last_call_number = 0  # of posted calls
         self._posted: dict[int, Future] = {}
         self._queue: collections.deque[Call] = collections.deque()
         self._workers: dict[int, Worker] = {}  # by number
@@ -288,8 +288,8 @@ class WorkerGroup:
             if not future.running() and not future.set_running_or_notify_cancel():
                 self._queue.popleft()
                 continue
-            self._last_call += 1
-            if not self.dispatcher.post(messages.CALL, self._last_call, self._queue, self._posted):
+            self._last_call_number += 1
+            if not self.dispatcher.post(messages.CALL, self._last_call_number, self._queue, self._posted):
                 return
 
     def cancel_queued(self) -> None:
@@ -427,13 +427,13 @@ class WorkerGroup:
             line, trace = _unpack_error(received)[1:]
             self._fail_all(f"{worker} could not start: {line}", messages.RemoteTraceback(trace))
             return
-        future = self._posted.get(received.call)
+        future = self._posted.get(received.call_number)
         if future is None:
             return
         if not future.done():
             self._resolve(future, received, worker)
         with self._state_lock:
-            self._posted.pop(received.call, None)
+            self._posted.pop(received.call_number, None)
             self._post_calls()
         if self._is_closing and not self._posted:
             self._wake()

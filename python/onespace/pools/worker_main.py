@@ -80,11 +80,11 @@ class CallRunner:
         self.endpoint, self.delivery, self.pickler = endpoint, delivery, pickler
 
     def run(self, received: _core.ReceivedMessage) -> None:
-        call = received.call
+        call_number = received.call_number
         try:
             function, args, kwargs = messages.loads(received, self.delivery)
         except BaseException as error:
-            self._send_error(call, _load_error(error))
+            self._send_error(call_number, _load_error(error))
             return
         finally:
             del received  # only the arguments refer to the parent's memory now
@@ -98,19 +98,19 @@ class CallRunner:
                 WorkerState.calling = False
         except BaseException as error:
             del function, args, kwargs
-            self._send_error(call, error)
+            self._send_error(call_number, error)
             return
         del function, args, kwargs
         try:
             data, buffers = messages.dumps(result, self.pickler)
         except BaseException as error:
-            self._send_error(call, _result_error(result, error))
+            self._send_error(call_number, _result_error(result, error))
             return
         del result
-        self.endpoint.send(messages.RESULT, call, data, buffers)
+        self.endpoint.send(messages.RESULT, call_number, data, buffers)
 
-    def _send_error(self, call: int, error: BaseException) -> None:
-        self.endpoint.send(messages.ERROR, call, pack_error(error, self.pickler), None)
+    def _send_error(self, call_number: int, error: BaseException) -> None:
+        self.endpoint.send(messages.ERROR, call_number, pack_error(error, self.pickler), None)
 
 
 def _load_error(error: BaseException) -> BaseException:

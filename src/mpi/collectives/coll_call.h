@@ -202,8 +202,8 @@ static inline int coll_run(struct coll_call *call, int *result, int (*in_space)(
  * Functions that check return MPI_SUCCESS or the class of the MPI library's error. */
 
 /* Whether the MPI library accepts equal send and receive buffers: Open MPI does, except in
- * MPI_Reduce and MPI_Allreduce. Such arguments must be known to be equal first: the answer may cost
- * an operation of the library. */
+ * MPI_Reduce and MPI_Allreduce. Ask only about buffers that are equal: the first answer costs an
+ * operation of the library. */
 static inline int coll_may_alias(void)
 {
     return pmpi_is_open_mpi() || !pmpi_refuses_aliases();

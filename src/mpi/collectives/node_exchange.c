@@ -369,6 +369,9 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
     if (in_place && is_alltoall(exchange))
         return 0;
     int error = buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &exchange->recvtype);
+    if (error == MPI_SUCCESS)
+        error = in_place ? buf_block(recvbuf, &exchange->recvtype, call->rank, &sent)
+                         : buf_check(sendbuf, BUF_SENT, &sent);
     if (error != MPI_SUCCESS) {
         (void)decline(call, error);
         return 0;
@@ -379,12 +382,6 @@ static int prepare_exchange(struct exchange *exchange, struct coll_call *call, s
                   !coll_may_alias()
             : !in_place && buf_is_own_block(call, sendbuf, recvbuf, &exchange->recvtype))
         return 0;
-    error = in_place ? buf_block(recvbuf, &exchange->recvtype, call->rank, &sent)
-                     : buf_check(sendbuf, BUF_SENT, &sent);
-    if (error != MPI_SUCCESS) {
-        (void)decline(call, error);
-        return 0;
-    }
     exchange->block = typed_buf_bytes(&sent);
     if (!is_short(exchange, max_bytes))
         return 0;
