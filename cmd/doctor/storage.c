@@ -68,7 +68,7 @@ static int try_file(const char *directory, int fd, struct storage_trial *trial)
     trial->is_tracked = storage_region_track(&region) == 0;
     long before = written_bytes();
     region.base[SIZE / 2] = 1;
-    int result = storage_region_flush(&region, all, &error);
+    int result = storage_region_flush(&region, region.file.fd, all, &error);
     trial->written = written_bytes() - before;
     trial->can_direct = opens_again(fd, O_DIRECT);
     trial->is_shared = can_share(directory, fd);

@@ -70,7 +70,8 @@ static int run(struct storage_region *region, unsigned rounds, const char *contr
         else
             store(region->base, round);
         if (result == 0 && strcmp(how, "without-flush") != 0)
-            result = storage_region_flush(region, (struct storage_range){0, region->length}, error);
+            result = storage_region_flush(region, region->file.fd,
+                                          (struct storage_range){0, region->length}, error);
         if (result == 0)
             result = tell(control, round);
     }

@@ -8,7 +8,8 @@ struct block {
     struct storage_part part;
     struct storage_hints hints;
     size_t size;
-    int flushers; /* threads that flush it; it is not freed meanwhile */
+    int has_device_writes; /* see storage_window.h; into all memory of this kind */
+    int flushers;          /* threads that flush it; it is not freed meanwhile */
     struct block *next;
 };
 
@@ -65,6 +66,7 @@ static int map_block(struct block *block, struct storage_error *error)
         result = storage_file_reserve(file, range, error);
     if (result == 0)
         result = storage_part_map(part, -1, block->hints.style, error);
+    block->has_device_writes = process_uses_rdma();
     if (result < 0)
         storage_file_revert(file);
     return result;
@@ -134,8 +136,10 @@ static int flush_block(struct block *block, const char *from, const char *to,
     to = to > end ? end : to;
     if (!region->length || from >= to)
         return 0;
-    return storage_region_flush(
-        region, (struct storage_range){(uint64_t)(from - begin), (uint64_t)(to - from)}, error);
+    const struct storage_range range = {(uint64_t)(from - begin), (uint64_t)(to - from)};
+    if (block->has_device_writes)
+        device_writes_mark_dirty(region, range);
+    return storage_region_flush(region, region->file.fd, range, error);
 }
 
 /* The first block after `after` in the list that overlaps [from, to), pinned until unpin_block().

@@ -22,9 +22,11 @@
 /* A rank's claim: the bytes of the file that its part lies on. */
 struct storage_claim {
     int32_t error; /* an error class */
-    int32_t is_contiguous, is_memory, has_offset, is_cached_by_node;
+    unsigned char is_contiguous, is_memory, has_offset, is_cached_by_node;
+    unsigned char needs_copy;     /* a device may write into the part, but not into its pages */
     uint64_t device, inode, path; /* path: hash of the resolved path; 0: no file */
     uint64_t offset, length;      /* of the file */
+    uint64_t available;           /* memory of the node */
 };
 _Static_assert(sizeof(struct storage_claim) <= AGREEMENT_RECORD_MAX, "a record");
 
@@ -58,15 +60,17 @@ static struct storage_claim own_claim(const struct storage_window *storage, int 
     const struct storage_file *file = &storage->own.region.file;
     return (struct storage_claim){
         .error = error,
-        .is_contiguous = storage->is_contiguous,
+        .is_contiguous = storage->is_contiguous != 0,
         .is_memory = !storage->hints.is_storage,
-        .has_offset = storage->hints.has_offset,
+        .has_offset = storage->hints.has_offset != 0,
         .is_cached_by_node = file->fd >= 0 && is_cached_by_node(file),
+        .needs_copy = storage->has_device_writes && !device_pages_can_be_pinned(storage),
         .device = file->device,
         .inode = file->inode,
         .path = file->fd >= 0 ? hash_path(file->path) : 0,
         .offset = storage->own.layout.file_offset,
         .length = storage->own.layout.storage_length,
+        .available = storage->has_device_writes ? storage_memory_available() / 10 * 9 : UINT64_MAX,
     };
 }
 
@@ -211,6 +215,49 @@ static void warn_of_common_page(const struct storage_window *storage, const stru
     }
 }
 
+/* Where parts are mapped, a library that cannot give them to a device may fail to create the
+ * window.
+ */
+static void warn_of_mapped_parts(const struct storage_window *storage, uint64_t needed,
+                                 uint64_t available, const char *call)
+{
+    if (storage->overlaps)
+        layer_message(storage->rank,
+                      "%s: Linux lets no network device write into a mapped file, and parts that "
+                      "have common bytes of it cannot be copied into memory: the MPI library may "
+                      "fail to create the window; give each rank its own bytes, or have the "
+                      "library use TCP",
+                      call);
+    else
+        layer_message(storage->rank,
+                      "%s: Linux lets no network device write into a mapped file, and this node's "
+                      "parts cannot be copied into memory: they are %llu MiB, and there is room "
+                      "for %llu MiB: the MPI library may fail to create the window; use more "
+                      "nodes, or have the library use TCP",
+                      call, (unsigned long long)needed >> 20, (unsigned long long)available >> 20);
+}
+
+/* File systems may lose what devices write into pages of files. So this rank's part is a copy in
+ * memory if a device may write into it; the device needs all of it in memory anyway. Parts that
+ * have common bytes are mapped, and so are all parts of a node whose memory they exceed. */
+static int is_copied(const struct storage_window *storage, const struct group *group,
+                     const struct storage_claim *all, const char *call)
+{
+    uint64_t needed = 0, available = UINT64_MAX;
+    int first = -1;
+    for (int i = 0; i < group->ranks; i++) {
+        if (!group_is_intra_node(group, i) || !all[i].needs_copy)
+            continue;
+        first = first < 0 ? i : first;
+        needed += all[i].length;
+        available = all[i].available < available ? all[i].available : available;
+    }
+    int is_possible = !storage->overlaps && !storage->is_contiguous && needed <= available;
+    if (!is_possible && first == storage->rank && kernel_keeps_devices_from_files())
+        warn_of_mapped_parts(storage, needed, available, call);
+    return is_possible && all[storage->rank].needs_copy;
+}
+
 /* In a contiguous window the parts follow one another, beginning at the offset. */
 static void compute_offsets(const struct group *group, const uint64_t *sizes, int lead,
                             struct storage_claim *all)
@@ -230,12 +277,20 @@ static int map_own(struct storage_window *storage, const struct group *group,
                    const struct storage_claim *all, struct storage_error *error)
 {
     int last = group->ranks - 1;
+    const struct storage_layout *layout = &storage->own.layout;
     if (!storage->is_contiguous) {
-        if (storage->own.layout.memory_length && !group->is_one_space &&
+        const uint64_t page = storage_page_size();
+        uint64_t memory = round_up(layout->memory_length, page);
+        if (storage->own.region.is_copy)
+            memory += round_up(layout->file_offset % page + layout->storage_length, page);
+        if (memory && !group->is_one_space &&
             ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
-             ftruncate(storage->memory, (off_t)storage->own.layout.memory_length) < 0))
+             ftruncate(storage->memory, (off_t)memory) < 0))
             return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
-        return storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
+        int result = storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
+        if (result == 0 && storage->own.region.is_copy)
+            result = storage_region_read(&storage->own.region, error);
+        return result;
     }
     if (storage->own.region.file.fd < 0 ||
         (group->is_one_space && storage->rank != storage->lead_rank))
@@ -271,9 +326,9 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     if (result == 0)
         result =
             storage_file_reserve(file, (struct storage_range){claim->offset, claim->length}, error);
+    storage->own.region.is_copy = is_copied(storage, group, all, call);
     if (result == 0)
         result = map_own(storage, group, all, error);
-    storage->has_device_writes = result == 0 && device_writes_are_possible(storage);
     return result;
 }
 
@@ -352,6 +407,7 @@ static int open_file(struct storage_window *storage, const struct window_request
         result = divide_part(storage, request, error);
     if (result == 0 && (storage->own.layout.storage_length || storage->is_contiguous))
         result = storage_file_open(&storage->own.region.file, &storage->hints, error);
+    storage->has_device_writes = device_writes_are_possible(storage);
     return result;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "mpi/pmpi/message.h"
 #include "mpi/rma/rma.h"
 #include "storage/versions/slots.h"
@@ -95,23 +96,14 @@ static int has_untracked(const struct window *window, int rank)
                                 memory_order_relaxed);
 }
 
-/* Whether the file's pages may be pinned for long, so that a device writes to them. */
-static int pages_can_be_pinned(const struct storage_window *storage)
-{
-    struct statfs status;
-    return fstatfs(storage->own.region.file.fd, &status) != 0 || status.f_type == TMPFS_MAGIC ||
-           status.f_type == HUGETLBFS_MAGIC;
-}
-
 /* ---- Writes by network devices ----
  *
  * MPI libraries register a window's memory with the network, and other nodes' puts then go there
  * without the CPU. The kernel does not see such a write: the page is not dirty, msync writes
- * nothing, and the tracking of stores misses it. (Linux 6.5 and later refuse the registration of
- * files on disk.) */
+ * nothing, and the tracking of stores misses it. So the part is a copy that is written as a whole;
+ * where it cannot be, its pages are marked. */
 
-/* Whether this process uses RDMA, as by now the MPI library has begun to. */
-static int uses_rdma(void)
+int process_uses_rdma(void)
 {
     /* The devices of libibverbs, Slingshot and Omni-Path. */
     static const char *const devices[] = {"/dev/infiniband/", "/dev/cxi", "/dev/hfi1"};
@@ -131,7 +123,21 @@ static int uses_rdma(void)
 
 int device_writes_are_possible(const struct storage_window *storage)
 {
-    return !group_is_one_node(storage->group) && storage->own.region.length && uses_rdma();
+    return !group_is_one_node(storage->group) && storage->own.layout.storage_length &&
+           process_uses_rdma();
+}
+
+int device_pages_can_be_pinned(const struct storage_window *storage)
+{
+    const struct storage_file *file = &storage->own.region.file;
+    struct statfs status;
+    return !file->is_device && (fstatfs(file->fd, &status) != 0 || status.f_type == TMPFS_MAGIC ||
+                                status.f_type == HUGETLBFS_MAGIC);
+}
+
+int kernel_keeps_devices_from_files(void)
+{
+    return kernel_version() >= KERNEL_VERSION(6, 5);
 }
 
 void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range)
@@ -141,7 +147,7 @@ void device_writes_mark_dirty(const struct storage_region *region, struct storag
     uintptr_t page = storage_page_size();
     uintptr_t at = ((uintptr_t)region->base + range.offset) & -page;
     uintptr_t end = (uintptr_t)region->base + range.offset + range.length;
-    while (at < end) {
+    while (at < end && !kernel_keeps_devices_from_files()) {
         size_t pages = (end - at + page - 1) / page;
         pages = pages < PAGES ? pages : PAGES;
         int is_known = mincore((void *)at, pages * page, is_resident) == 0;
@@ -163,7 +169,8 @@ static int all_stores_are_tracked(const struct window *window)
     if (window->group->is_one_space || storage->ranks == 1)
         return 1;
     return storage->dirty_maps && access("/dev/xpmem", F_OK) != 0 &&
-           access("/dev/knem", F_OK) != 0 && !(window->intra_node && pages_can_be_pinned(storage));
+           access("/dev/knem", F_OK) != 0 &&
+           !(window->intra_node && device_pages_can_be_pinned(storage));
 }
 
 /* ---- Tracking ---- */

@@ -232,9 +232,9 @@ static int accepts(const struct window_request *request, uint64_t *memory, int *
     return storage_report(request->agreement->group->rank, request->call, result, &error);
 }
 
-/* The memory part has nothing to flush. */
-static int flush_part(struct storage_window *storage, struct storage_part *part, uint64_t offset,
-                      uint64_t length, struct storage_error *error)
+/* The memory part has nothing to flush. fd: see storage_region_flush. */
+static int flush_part(struct storage_window *storage, struct storage_part *part, int fd,
+                      uint64_t offset, uint64_t length, struct storage_error *error)
 {
     const struct storage_layout *layout = &part->layout;
     uint64_t begin = layout->storage_first ? 0 : layout->memory_length, end = offset + length;
@@ -244,15 +244,15 @@ static int flush_part(struct storage_window *storage, struct storage_part *part,
     if (offset >= end)
         return 0;
     const struct storage_range range = {offset - begin, end - offset};
-    if (part == &storage->own && storage->has_device_writes)
+    if (part == &storage->own && storage->has_device_writes && !part->region.is_copy)
         device_writes_mark_dirty(&part->region, range);
-    return storage_region_flush(&part->region, range, error);
+    return storage_region_flush(&part->region, fd, range, error);
 }
 
 int storage_flush_own(struct storage_window *storage, uint64_t offset, uint64_t length,
                       struct storage_error *error)
 {
-    return flush_part(storage, &storage->own, offset, length, error);
+    return flush_part(storage, &storage->own, storage->own.region.file.fd, offset, length, error);
 }
 
 /* A program may compute the addresses of the parts of a shared window without a query. */
@@ -274,7 +274,10 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
         if (!part || (i != storage->rank && !take_dirty(window, i)))
             continue;
         *bytes += part->layout.storage_length;
-        int result = flush_part(storage, part, 0, storage_part_size(part), error);
+        int fd = part->region.file.fd; /* another rank's is -1 */
+        if (fd < 0 && part->region.is_copy)
+            fd = remote_file_descriptor(window, i);
+        int result = flush_part(storage, part, fd, 0, storage_part_size(part), error);
         outcome = outcome < 0 ? outcome : result;
     }
     return outcome;
@@ -302,7 +305,7 @@ static void close_storage(struct window *window)
         if (storage->is_node_leader && storage->own.region.file.fd >= 0)
             result = storage_file_unlink(&storage->own.region.file, &error);
     } else if (!storage->hints.discard) {
-        result = flush_part(storage, &storage->own, 0, storage_part_size(&storage->own), &error);
+        result = storage_flush_own(storage, 0, storage_part_size(&storage->own), &error);
     }
     int class = storage_report(storage->rank, "MPI_Win_free", result, &error);
     storage->is_closing = allreduce_min_begin(&storage->all_ranks, -class) == 0;

@@ -64,7 +64,7 @@ void remote_files_close(struct storage_window *storage)
     storage->remote_files = NULL;
 }
 
-static int file_descriptor_of(const struct window *window, int rank)
+int remote_file_descriptor(const struct window *window, int rank)
 {
     const struct storage_window *storage = window->provider_data;
     if (storage->own.region.file.fd >= 0 && storage->is_contiguous)
@@ -95,13 +95,13 @@ void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, 
         rank == storage->rank ? &storage->own.region : &storage->remote_parts[rank].region;
     int is_inside =
         region->length && part >= region->base && part + size <= region->base + region->length;
-    if (!is_inside || storage->versions_kept)
+    if (!is_inside || storage->versions_kept || region->is_copy)
         onespace_copy(is_put ? part : own, is_put ? own : part, size);
     else if (is_put)
-        storage_region_store(region, file_descriptor_of(window, rank),
+        storage_region_store(region, remote_file_descriptor(window, rank),
                              (uint64_t)(part - region->base), own, size);
     else
-        storage_region_load(region, file_descriptor_of(window, rank),
+        storage_region_load(region, remote_file_descriptor(window, rank),
                             (uint64_t)(part - region->base), own, size);
 }
 
@@ -117,7 +117,7 @@ void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, 
 struct part_record {
     int32_t error;                 /* an error class */
     int32_t file, memory, control; /* descriptors of its process; -1: none */
-    int32_t storage_first;
+    int32_t storage_first, is_copy;
     uint32_t style; /* enum storage_style */
     uint64_t file_offset, storage_length, memory_length;
     uint64_t base;
@@ -142,6 +142,7 @@ static int view_remote_part(struct storage_part *part, const struct part_record 
 {
     part->base = (char *)record->base;
     part->layout = layout_of(record);
+    part->region.is_copy = record->is_copy;
     return storage_region_view(&part->region, record->file_offset, record->storage_length,
                                (void *)base_of_storage(record), error);
 }
@@ -152,8 +153,8 @@ static int map_remote_part(const struct window *window, int rank, struct storage
     int memory = open_remote_fd(window->group, rank, record->memory), result = 0;
     part->region.file.fd = open_remote_fd(window->group, rank, record->file);
     part->layout = layout_of(record);
-    if ((record->storage_length && part->region.file.fd < 0) ||
-        (record->memory_length && memory < 0))
+    part->region.is_copy = record->is_copy;
+    if ((record->storage_length && part->region.file.fd < 0) || (record->memory >= 0 && memory < 0))
         result = -errno;
     else
         result = storage_part_map(part, memory, record->style, error);
@@ -319,6 +320,7 @@ static struct part_record own_part_record(const struct window *window, int error
         .memory = storage->memory,
         .control = control,
         .storage_first = layout->storage_first,
+        .is_copy = storage->own.region.is_copy,
         .style = storage->hints.style,
         .file_offset = layout->file_offset,
         .storage_length = layout->storage_length,

@@ -39,7 +39,8 @@ struct storage_window {
     int overlaps;                       /* parts of the window share bytes of a file */
     int has_memory_ranks;               /* some rank has asked for memory */
     int has_device_writes; /* a network device may write into this rank's part, unseen by the
-                            * kernel: puts by RDMA from other nodes mark no page dirty */
+                            * kernel: puts by RDMA from other nodes mark no page dirty. own.region
+                            * is a copy, unless it cannot be (create.c) */
     struct agreement_comm all_ranks; /* of the window */
     int is_closing;                  /* close has sent its outcome to all ranks */
     int close_result;                /* outcome of close, if it could not be sent */
@@ -93,6 +94,9 @@ int storage_map_remote_parts(struct window *window, const struct window_request 
 /* remote_parts.c: window_provider.copy. */
 void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, char *own,
                        size_t size);
+/* remote_parts.c: a descriptor of the rank's file in this process, until remote_files_close; -1:
+ * none. */
+int remote_file_descriptor(const struct window *window, int rank);
 void remote_files_close(struct storage_window *storage);
 
 /* ---- Flushing (provider.c) ---- */
@@ -132,8 +136,14 @@ void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t
 
 /* ---- Dirty pages (dirty_pages.c) ---- */
 
+/* Whether this process uses RDMA, as after MPI_Init the MPI library has begun to. */
+int process_uses_rdma(void);
 /* Whether a network device may write into this rank's part: storage_window.has_device_writes. */
 int device_writes_are_possible(const struct storage_window *storage);
+/* Whether a device may write into the pages of this rank's file. */
+int device_pages_can_be_pinned(const struct storage_window *storage);
+/* Whether Linux lets no device write into pages of files on disk. */
+int kernel_keeps_devices_from_files(void);
 /* Marks as dirty the pages in memory of a range of this rank's region, which a device may have
  * written. */
 void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range);

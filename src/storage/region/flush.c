@@ -16,10 +16,9 @@ static void set_failed(struct storage_region *region, int number)
                                             memory_order_relaxed);
 }
 
-static int is_truncated(const struct storage_region *region)
+static int is_truncated(const struct storage_region *region, int fd)
 {
-    return region->file.fd >= 0 &&
-           storage_file_is_short(region->file.fd, region->file_offset + region->length);
+    return fd >= 0 && storage_file_is_short(fd, region->file_offset + region->length);
 }
 
 /* The path of another rank's file is unknown here, so it is searched among the mappings. */
@@ -38,12 +37,12 @@ static const char *name_of(const struct storage_region *region, char *buffer, si
     return name ? name : "another rank's file";
 }
 
-static int report(const struct storage_region *region, struct storage_error *error)
+static int report(const struct storage_region *region, int fd, struct storage_error *error)
 {
     int number = atomic_load_explicit(region->failed, memory_order_relaxed);
     char buffer[PATH_MAX + 128];
     const char *name = name_of(region, buffer, sizeof(buffer));
-    if (is_truncated(region))
+    if (is_truncated(region, fd))
         return storage_fail(error, -EIO,
                             "%s: the file was cut below the end of this window (byte %llu) while "
                             "it was in use: what was stored there is lost; free the window",
@@ -56,32 +55,46 @@ static int report(const struct storage_region *region, struct storage_error *err
         name, strerror(number));
 }
 
+/* As system calls do, returns -1 with errno. */
+static int write_copy(const struct storage_region *region, int fd, struct storage_range range)
+{
+    uint64_t done = 0;
+    while (done < range.length) {
+        ssize_t step = pwrite(fd, region->base + range.offset + done, range.length - done,
+                              (off_t)(region->file_offset + range.offset + done));
+        if (step < 0 && errno != EINTR)
+            return -1;
+        done += step > 0 ? (uint64_t)step : 0;
+    }
+    return fdatasync(fd);
+}
+
 /* When a window is freed, the owner of a view's mapping may unmap it before the view is flushed.
  * The file stays open, so a view flushes the file. */
-static int write_back(const struct storage_region *region, uintptr_t first, uintptr_t last)
+static int write_back(const struct storage_region *region, int fd, struct storage_range range)
 {
-    if (region->is_view && region->file.fd >= 0)
-        return fdatasync(region->file.fd);
+    if (region->is_copy)
+        return write_copy(region, fd, range);
+    if (region->is_view && fd >= 0)
+        return fdatasync(fd);
+    uintptr_t first = (uintptr_t)region->base + range.offset, last = first + range.length;
+    first &= -storage_page_size();
     return msync((void *)first, last - first, MS_SYNC);
 }
 
-int storage_region_flush(struct storage_region *region, struct storage_range range,
+int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
                          struct storage_error *error)
 {
-    uintptr_t page = storage_page_size();
     if (region->length == 0 || range.length == 0)
         return 0;
-    uintptr_t first = (uintptr_t)region->base + range.offset;
-    uintptr_t last = first + range.length;
-    first &= -page;
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0) {
-        if (is_truncated(region))
+        if (is_truncated(region, fd))
             set_failed(region, EIO);
-        else if (write_back(region, first, last) < 0)
+        else if (write_back(region, fd, range) < 0)
             set_failed(region, errno);
     }
     /* Checked again: the SIGBUS handler may have replaced a page meanwhile. */
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
         return 0;
-    return report(region, error);
+    return report(region, fd, error);
 }

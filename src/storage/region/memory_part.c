@@ -96,6 +96,18 @@ static int map_memory(char *at, uint64_t length, int memory, struct storage_erro
     return 0;
 }
 
+/* at NULL: anywhere. */
+static int map_storage(struct storage_part *part, void *at, int memory, unsigned style,
+                       struct storage_error *error)
+{
+    const struct storage_layout *layout = &part->layout;
+    return part->region.is_copy
+               ? storage_region_map_copy(&part->region, layout->file_offset, layout->storage_length,
+                                         at, memory, page_up(layout->memory_length), error)
+               : storage_region_map(&part->region, layout->file_offset, layout->storage_length, at,
+                                    style, error);
+}
+
 /* Maps both, or memory alone. */
 static int map_both(struct storage_part *part, int memory, unsigned style,
                     struct storage_error *error)
@@ -113,8 +125,7 @@ static int map_both(struct storage_part *part, int memory, unsigned style,
     result =
         map_memory(layout->storage_first ? second : first, layout->memory_length, memory, error);
     if (result == 0 && layout->storage_length)
-        result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
-                                    layout->storage_first ? first : second, style, error);
+        result = map_storage(part, layout->storage_first ? first : second, memory, style, error);
     return result;
 }
 
@@ -126,8 +137,7 @@ int storage_part_map(struct storage_part *part, int memory, unsigned style,
     if (layout->memory_length) {
         result = map_both(part, memory, style, error);
     } else {
-        result = storage_region_map(&part->region, layout->file_offset, layout->storage_length,
-                                    NULL, style, error);
+        result = map_storage(part, NULL, memory, style, error);
         part->base = part->region.base;
     }
     if (result < 0)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Reserves `length` bytes of addresses that are congruent to `offset` modulo the largest folio;
  * NULL: let mmap choose. */
@@ -35,6 +36,22 @@ static int register_region(struct storage_region *region, struct storage_error *
                         "too many mappings of files to track in this process: free some windows");
 }
 
+/* Bytes of the whole pages around the range. */
+static size_t length_in_pages(uint64_t inside, size_t length)
+{
+    return (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
+}
+
+static int set_mapping(struct storage_region *region, void *mapping, size_t whole, const void *at,
+                       struct storage_error *error)
+{
+    region->mapping = mapping;
+    region->mapping_length = whole;
+    region->in_reservation = at != NULL;
+    region->base = (char *)mapping + region->file_offset % storage_page_size();
+    return register_region(region, error);
+}
+
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error)
 {
@@ -44,7 +61,7 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    size_t whole = (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
+    size_t whole = length_in_pages(inside, length);
     void *address = at                           ? (char *)at - inside
                     : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
                                                  : NULL;
@@ -67,14 +84,51 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
         (void)madvise(mapping, whole, MADV_HUGEPAGE);
     else if (!(style & STORAGE_REVERSE_SEQUENTIAL))
         (void)madvise(mapping, whole, MADV_RANDOM);
-    region->mapping = mapping;
-    region->mapping_length = whole;
-    region->in_reservation = at != NULL;
-    region->base = (char *)mapping + inside;
     region->style = style;
     if (style & (STORAGE_READ_ONCE | STORAGE_WRITE_ONCE))
         region->direct = storage_direct_new(); /* NULL is fine */
-    return register_region(region, error);
+    return set_mapping(region, mapping, whole, at, error);
+}
+
+int storage_region_map_copy(struct storage_region *region, uint64_t file_offset, size_t length,
+                            void *at, int memory, uint64_t memory_offset,
+                            struct storage_error *error)
+{
+    uint64_t inside = file_offset % storage_page_size();
+    size_t whole = length_in_pages(inside, length);
+    region->file_offset = file_offset;
+    region->length = length;
+    region->failed = &region->failed_here;
+    region->is_copy = 1;
+    if (length == 0)
+        return 0;
+    /* At an address of this task's own, as above. */
+    void *mapping = mmap(at ? (char *)at - inside : NULL, whole, PROT_READ | PROT_WRITE,
+                         MAP_SHARED_VALIDATE | (at ? MAP_FIXED : 0), memory, (off_t)memory_offset);
+    if (mapping == MAP_FAILED) {
+        int result = -errno;
+        return storage_fail(error, result,
+                            "cannot map %zu bytes of memory: %s; ask for less, or see "
+                            "vm.overcommit_memory and `ulimit -v`",
+                            length, strerror(-result));
+    }
+    return set_mapping(region, mapping, whole, at, error);
+}
+
+int storage_region_read(struct storage_region *region, struct storage_error *error)
+{
+    size_t done = 0;
+    while (done < region->length) {
+        uint64_t at = region->file_offset + done;
+        ssize_t got = pread(region->file.fd, region->base + done, region->length - done, (off_t)at);
+        int result = got < 0 ? -errno : got == 0 ? -EIO : 0;
+        if (result < 0 && result != -EINTR)
+            return storage_fail(error, result, "%s: cannot read byte %llu of this file: %s",
+                                region->file.path, (unsigned long long)at,
+                                got < 0 ? strerror(-result) : "another program has truncated it");
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
 }
 
 int storage_region_view(struct storage_region *region, uint64_t file_offset, size_t length,
@@ -86,8 +140,7 @@ int storage_region_view(struct storage_region *region, uint64_t file_offset, siz
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    region->mapping_length =
-        (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
+    region->mapping_length = length_in_pages(inside, length);
     region->mapping = (char *)base - inside;
     region->is_view = 1;
     region->base = base;

@@ -32,9 +32,10 @@ struct storage_region {
     size_t length;        /* bytes; 0: nothing is mapped */
     void *mapping;        /* whole pages around it */
     size_t mapping_length;
-    int in_reservation;                      /* inside a reservation of the caller */
-    int is_view;                             /* of a mapping with another owner */
-    unsigned style;                          /* enum storage_style */
+    int in_reservation; /* inside a reservation of the caller */
+    int is_view;        /* of a mapping with another owner */
+    int is_copy;        /* memory that the range was read into; flushes write it to the file */
+    unsigned style;     /* enum storage_style */
     struct storage_direct *direct;           /* for styles that use direct I/O; or NULL */
     struct storage_changes *changes;         /* dirty_pages.c; NULL: not tracked */
     _Atomic uint64_t hot[STORAGE_HOT_WORDS]; /* bulk_copy.c */
@@ -53,6 +54,14 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset);
  * a reservation of the caller) or anywhere when it is NULL. style: enum storage_style. */
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error);
+/* The same in shared memory in place of the file, for devices that cannot write to its pages: whole
+ * pages from `memory_offset` of the descriptor on. The first process that maps it then calls
+ * storage_region_read. Sets region->is_copy. */
+int storage_region_map_copy(struct storage_region *region, uint64_t file_offset, size_t length,
+                            void *at, int memory, uint64_t memory_offset,
+                            struct storage_error *error);
+/* Reads the range from region->file into the copy. */
+int storage_region_read(struct storage_region *region, struct storage_error *error);
 /* A view of a range that another task of this space, or this process as part of a larger region,
  * has mapped at `base`. region->file may have no descriptor. */
 int storage_region_view(struct storage_region *region, uint64_t file_offset, size_t length,
@@ -61,14 +70,16 @@ int storage_region_view(struct storage_region *region, uint64_t file_offset, siz
 void storage_region_unmap(struct storage_region *region);
 
 /* Durable when it returns 0: data, file size, and the metadata that leads to them. The range counts
- * from the region's first byte and lies inside it. -EIO and others: the region has failed, now or
- * before, and stays so: what is on the device is unknown. Any thread, at any time. */
-int storage_region_flush(struct storage_region *region, struct storage_range range,
+ * from the region's first byte and lies inside it. fd: of its file, for reading and writing; or -1
+ * if this process has none and the region is no copy. -EIO and others: the region has failed, now
+ * or before, and stays so: what is on the device is unknown. Any thread, at any time. */
+int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
                          struct storage_error *error);
 
 /* Copies to and from the region at an offset, without a fault per page; for 64 KiB and more. fd: of
- * its file, for reading and writing, or -1. Loads and stores copy the bytes that system calls
- * cannot copy. A tracked region is only stored into, because only stores are tracked. Any thread.
+ * its file, for reading and writing, or -1, as for a copy. Loads and stores copy the bytes that
+ * system calls cannot copy. A tracked region is only stored into, because only stores are tracked.
+ * Any thread.
  */
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size);
@@ -80,8 +91,7 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
 /* A window, or a part of one, may be memory beside a range of a file, at contiguous addresses. */
 struct storage_layout {
     uint64_t file_offset;
-    uint64_t storage_length,
-        memory_length; /* bytes; memory_length is whole pages, unless storage_length is 0 */
+    uint64_t storage_length, memory_length; /* bytes; memory that storage follows is whole pages */
     int storage_first;
 };
 
@@ -99,8 +109,10 @@ struct storage_part {
     size_t reservation_length;
 };
 
-/* Maps part->layout; part->region.file is set. memory: a descriptor of shared memory for the memory
- * part, or -1 for memory of this address space. */
+/* Maps part->layout; part->region.file and .is_copy are set. memory: a descriptor of shared memory
+ * for the memory part and, from the next page on, the copy; or -1 for memory of this address space,
+ * and no copy.
+ */
 int storage_part_map(struct storage_part *part, int memory, unsigned style,
                      struct storage_error *error);
 void storage_part_unmap(struct storage_part *part);

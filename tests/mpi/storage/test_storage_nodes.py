@@ -1,8 +1,11 @@
 """MPI windows on storage whose ranks run on two nodes: namespaces of this machine, which share no memory and see none
 of one another's processes. The file system is one, as a parallel one is between real nodes."""
+import pathlib
+import platform
 import random
 import re
 import subprocess
+import tempfile
 
 import pytest
 
@@ -13,6 +16,9 @@ TIME = 180
 # Each node has half of the CPUs, and MPI's ranks on them spin.
 pytestmark = pytest.mark.alone
 KINDS = [pytest.param("processes", marks=pytest.mark.long), "tasks"]
+# For a process that has such a descriptor, RDMA is possible.
+WITH_DEVICE = ["sh", "-c", "d=$(mktemp -d) && mount -t tmpfs none $d && mkdir -p $d/dev/infiniband && "
+               "exec 9>$d/dev/infiniband/uverbs0 && umount -l $d && rmdir $d && exec \"$@\"", "sh"]
 CASES = {
     "intra_node": ["intra_node_targets_are_stored_into", "locks_exclude_within_and_across_nodes",
                    "accumulates_mix_with_puts", "fences_order_within_and_across_nodes", "puts_await_the_post",
@@ -22,10 +28,19 @@ CASES = {
 
 
 @pytest.fixture
+def on_disk():
+    """/tmp may be memory."""
+    if subprocess.check_output(["stat", "-f", "-c", "%T", "/var/tmp"], text=True).strip() == "tmpfs":
+        pytest.skip("/var/tmp is memory")
+    with tempfile.TemporaryDirectory(prefix="onespace-", dir="/var/tmp") as directory:
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
 def run_storage(guests, run_on_nodes):
     """The sorted output of a guest; it is complete once each rank has printed a line with the word."""
-    def run(mpi, kind, ranks, guest, *words, last_word=" wrong\n", prefix=(), **env):
-        command = [*mpi.prefix(kind), *prefix, guests.mpi(mpi, guest), *words]
+    def run(mpi, kind, ranks, guest, *words, last_word=" wrong\n", before=(), prefix=(), **env):
+        command = [*before, *mpi.prefix(kind), *prefix, guests.mpi(mpi, guest), *words]
         return sorted(run_on_nodes(mpi, ranks, command, lambda text: text.count(last_word) == ranks, TIME,
                                    **env).splitlines())
     return run
@@ -46,6 +61,28 @@ def test_windows_on_storage_over_two_nodes(run_storage, mpi_named, nodes, kind, 
 def test_targets_within_and_across_nodes(run_storage, mpi_named, kind, cases, tmp_path):
     """Two ranks on each of two nodes: data is right with delays everywhere, and went the right way."""
     assert run_storage(mpi_named("mpich"), kind, 4, "mpi_storage", tmp_path, *CASES[cases]) == none_wrong(4)
+
+
+@pytest.mark.parametrize("kind", ["processes", "tasks"])
+def test_parts_that_network_devices_may_write_to(run_storage, mpi_named, kind, on_disk):
+    mpi, ranks = mpi_named("mpich"), 4
+    lines = run_storage(mpi, kind, ranks, "mpi_storage", on_disk, "parts_that_devices_write_to", "puts_and_gets",
+                        "large_puts_and_gets", "combined", "some_kinds_mix", before=WITH_DEVICE)
+    assert lines == none_wrong(ranks)
+    for commits, found in ((3, 0), (0, 3)):
+        lines = run_storage(mpi, kind, ranks, "mpi_versions_changes", on_disk / "data", "shared", commits, 5,
+                            before=WITH_DEVICE)
+        assert [line for line in lines if "found" in line] == \
+            [f"rank {i}: found {found}, made {found + commits}, 0 wrong" for i in range(ranks)], lines
+
+
+def test_parts_that_cannot_be_copies_are_warned_of(run_storage, mpi_named, on_disk):
+    if tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) < (6, 5):
+        pytest.skip("Linux before 6.5 lets devices write into mapped files")
+    lines = run_storage(mpi_named("mpich"), "tasks", 2, "mpi_storage", on_disk, "same_bytes", before=WITH_DEVICE,
+                        all_output=True)
+    assert [line for line in lines if line.startswith("rank ")] == none_wrong(2)
+    assert sum("parts that have common bytes of it cannot be copied" in line for line in lines) == 2, lines
 
 
 def test_node_that_cannot_reach_its_parts_does_without(run_storage, mpi_named, tmp_path):

@@ -56,10 +56,10 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
         for (size_t at = 5; at < Size; at += 300000)
             mapped.base[at] = model[at] = 'x';
         storage_region_load(&mapped, mapped.file.fd, 0, loaded.data(), Size);
-        synchronised = storage_region_flush(&mapped, {0, Size}, &error);
+        synchronised = storage_region_flush(&mapped, mapped.file.fd, {0, Size}, &error);
         if (synchronised != 0) {
             storage_error later;
-            again = storage_region_flush(&mapped, {0, Size}, &later);
+            again = storage_region_flush(&mapped, mapped.file.fd, {0, Size}, &later);
         }
     }
 

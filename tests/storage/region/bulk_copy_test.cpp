@@ -40,7 +40,7 @@ class bulk : public Region, public testing::WithParamInterface<unsigned>
     }
     int flush()
     {
-        return storage_region_flush(&mapped, {0, mapped.length}, &error);
+        return storage_region_flush(&mapped, mapped.file.fd, {0, mapped.length}, &error);
     }
     size_t pages_in_cache() const
     {

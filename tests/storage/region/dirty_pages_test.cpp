@@ -59,7 +59,7 @@ TEST_F(changes, survive_a_flush)
     if (!track(16 * Page))
         GTEST_SKIP() << refused;
     mapped.base[3 * Page] = 1;
-    EXPECT_EQ(storage_region_flush(&mapped, {0, 16 * Page}, &error), 0);
+    EXPECT_EQ(storage_region_flush(&mapped, mapped.file.fd, {0, 16 * Page}, &error), 0);
     EXPECT_EQ(look(), "12288+4096 ");
     mapped.base[3 * Page] = 2;
     EXPECT_EQ(look(), "12288+4096 ");

@@ -14,7 +14,8 @@ TEST_F(region, begins_at_any_offset)
         storage_region mapped = {};
         map(mapped, offset, 10000);
         memset(mapped.base, 'x', 10000);
-        EXPECT_EQ(storage_region_flush(&mapped, {0, 10000}, &error), 0) << error.text;
+        EXPECT_EQ(storage_region_flush(&mapped, mapped.file.fd, {0, 10000}, &error), 0)
+            << error.text;
         EXPECT_EQ(byte_at(path(), static_cast<long>(offset) + 9999), 'x');
         EXPECT_EQ(size_of(path()), static_cast<long>(offset) + 10000);
         unmap(mapped);
@@ -44,6 +45,65 @@ TEST_F(region, beside_memory_has_contiguous_addresses)
     }
 }
 
+// As another process of the node maps it, too.
+TEST_F(region, that_is_a_copy_reaches_the_file_by_flushes)
+{
+    constexpr size_t Size = 100000;
+    for (int storage_first : {0, 1}) {
+        storage_part parts[2] = {};
+        storage_part &own = parts[0], &other = parts[1];
+        storage_hints hints = hints_for(path());
+        hints.storage_first = storage_first;
+        hints.offset = storage_first ? 5001 : 2 * Page;
+        auto offset = static_cast<long>(hints.offset);
+        open_file(own.region.file);
+        const std::string before(2 * Size, 'o');
+        ASSERT_EQ(pwrite(own.region.file.fd, before.data(), before.size(), 0),
+                  static_cast<ssize_t>(before.size()));
+        ASSERT_EQ(storage_layout_divide(&own.layout, &hints, 0.5, Size, &error), 0);
+        size_t length = own.layout.storage_length;
+        int memory = memfd_create("part", MFD_CLOEXEC), fd = own.region.file.fd;
+        ASSERT_EQ(
+            ftruncate(memory, static_cast<off_t>(own.layout.memory_length + length + 2 * Page)), 0);
+        other.layout = own.layout;
+        other.region.file.fd = -1;
+        for (storage_part &part : parts) {
+            part.region.is_copy = 1;
+            ASSERT_EQ(storage_part_map(&part, memory, 0, &error), 0) << error.text;
+            EXPECT_EQ(part.region.base,
+                      part.base + (storage_first ? 0 : part.layout.memory_length));
+        }
+        ASSERT_EQ(storage_region_read(&own.region, &error), 0) << error.text;
+        EXPECT_EQ(memcmp(own.region.base, before.data(), length), 0);
+
+        memset(own.base, 'x', Size);
+        EXPECT_EQ(byte_at(path(), offset + 10), 'o');
+        EXPECT_EQ(storage_region_flush(&own.region, fd, {10, 5}, &error), 0) << error.text;
+        EXPECT_EQ(byte_at(path(), offset + 9), 'o');
+        EXPECT_EQ(byte_at(path(), offset + 10), 'x');
+        EXPECT_EQ(byte_at(path(), offset + 14), 'x');
+        EXPECT_EQ(byte_at(path(), offset + 15), 'o');
+
+        EXPECT_EQ(other.region.base[length - 1], 'x');
+        other.region.base[length - 1] = 'y';
+        EXPECT_EQ(storage_region_flush(&other.region, fd, {0, length}, &error), 0) << error.text;
+        EXPECT_EQ(byte_at(path(), offset - 1), 'o');
+        EXPECT_EQ(byte_at(path(), offset + static_cast<long>(length) - 1), 'y');
+        EXPECT_EQ(byte_at(path(), offset + static_cast<long>(length)), 'o');
+
+        ASSERT_EQ(truncate(path().c_str(), static_cast<off_t>(Page)), 0);
+        EXPECT_EQ(storage_region_flush(&own.region, fd, {0, length}, &error), -EIO);
+        EXPECT_EQ(size_of(path()), static_cast<long>(Page)) << "the loss is not hidden";
+        EXPECT_EQ(storage_region_read(&own.region, &error), -EIO);
+        storage_file file = own.region.file;
+        for (storage_part &part : parts)
+            storage_part_unmap(&part);
+        storage_file_close(&file);
+        close(memory);
+        unlink(path().c_str());
+    }
+}
+
 TEST_F(region, whose_file_was_cut_is_an_error_and_no_crash)
 {
     storage_region mapped = {};
@@ -52,10 +112,11 @@ TEST_F(region, whose_file_was_cut_is_an_error_and_no_crash)
     mapped.base[10 * Page] = 1; /* would be SIGBUS */
     mapped.base[10 * Page + 1] = 2;
     EXPECT_EQ(mapped.base[10 * Page + 1], 2);
-    EXPECT_EQ(storage_region_flush(&mapped, {0, 20 * Page}, &error), -EIO);
+    EXPECT_EQ(storage_region_flush(&mapped, mapped.file.fd, {0, 20 * Page}, &error), -EIO);
     EXPECT_NE(std::string(error.text).find("was cut below the end"), std::string::npos);
     ASSERT_EQ(truncate(path().c_str(), 30 * Page), 0);
-    EXPECT_EQ(storage_region_flush(&mapped, {0, Page}, &error), -EIO) << "it stays failed";
+    EXPECT_EQ(storage_region_flush(&mapped, mapped.file.fd, {0, Page}, &error), -EIO)
+        << "it stays failed";
     unmap(mapped);
 }
 
@@ -66,7 +127,7 @@ TEST_F(region, that_failed_by_a_fault_alone_fails_at_the_next_flush)
     ASSERT_EQ(truncate(path().c_str(), Page), 0);
     mapped.base[5 * Page] = 1;
     ASSERT_EQ(truncate(path().c_str(), 8 * Page), 0);
-    EXPECT_EQ(storage_region_flush(&mapped, {0, Page}, &error), -EIO);
+    EXPECT_EQ(storage_region_flush(&mapped, mapped.file.fd, {0, Page}, &error), -EIO);
     unmap(mapped);
 }
 

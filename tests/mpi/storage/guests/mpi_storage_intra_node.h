@@ -15,6 +15,53 @@ static void delay(int max_us)
     usleep((seed >> 8) % (unsigned)max_us);
 }
 
+/* Of one file, where neighbours share pages. A part that a network device may write into is a copy:
+ * its bytes, and no others, go to the file when they are synchronised. */
+CASE(parts_that_devices_write_to)
+{
+    enum { FIRST = 16, SIZE = 20000, AT = 100 }; /* MPICH rounds addresses down to 16 bytes */
+    char offset[64], *base, *path = path_of("copied", -1), letter = (char)('A' + rank);
+    char *before = malloc(SIZE);
+    int on_node = ranks_of_node(), fd;
+    memset(before, 'o', SIZE);
+    if (rank == 0) {
+        fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        for (int i = 0; i <= ranks; i++)
+            CHECK(pwrite(fd, before, SIZE, FIRST + i * SIZE) == SIZE);
+        close(fd);
+    }
+    MPI_Barrier(world);
+    snprintf(offset, sizeof(offset), "storage_alloc_offset=%d", FIRST + rank * SIZE);
+    MPI_Win window = open_window(SIZE, path, PAIRS(offset), &base);
+    CHECK(memcmp(base, before, SIZE) == 0);
+    base[0] = base[SIZE - 1] = letter;
+    CHECK(byte_at(path, FIRST + rank * SIZE) == 'o'); /* no page of the file was stored into */
+    MPI_Barrier(world);
+    OK(MPI_Win_lock_all(0, window));
+    for (int to = 0; to < ranks; to++)
+        put_char(letter, to, AT + rank, window);
+    OK(MPI_Win_sync(window));
+    for (int to = 0; to < ranks; to++)
+        CHECK(to / on_node != rank / on_node ||
+              byte_at(path, FIRST + to * SIZE + AT + rank) == letter);
+    OK(MPI_Win_unlock_all(window));
+    MPI_Barrier(world);
+    OK(MPI_Win_sync(window));
+    MPI_Barrier(world);
+    for (int part = 0; part < ranks; part++) {
+        long at = FIRST + part * SIZE;
+        CHECK(byte_at(path, at) == 'A' + part && byte_at(path, at + SIZE - 1) == 'A' + part);
+        CHECK(byte_at(path, at + 1) == 'o');
+        for (int from = 0; from < ranks; from++)
+            CHECK(byte_at(path, at + AT + from) == 'A' + from);
+    }
+    CHECK(byte_at(path, FIRST + ranks * SIZE) == 'o');
+    base[1] = letter;
+    OK(MPI_Win_free(&window));
+    CHECK(byte_at(path, FIRST + rank * SIZE + 1) == letter);
+    free(before);
+}
+
 /* Puts and gets to this node, and no others, are loads and stores; MPI_Win_sync covers what they
  * and accumulates wrote there. */
 CASE(intra_node_targets_are_stored_into)
