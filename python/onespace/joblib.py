@@ -10,6 +10,7 @@ are copied. Results of any size are writable and are not copied."""
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future
 from typing import Any
 
 from joblib import cpu_count
@@ -82,8 +83,16 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
         return n_jobs
 
     def submit(self, func, callback=None):
-        """Return a future of func()."""
-        future = self._workers.submit(func)
+        """Return a future of func(); an error of the workers is its exception. joblib also submits in callbacks, which
+        cannot raise."""
+        workers = self._workers
+        try:
+            if workers is None:
+                raise RuntimeError("the call has ended")
+            future = workers.submit(func)
+        except RuntimeError as error:
+            future = Future()
+            future.set_exception(error)
         if callback is not None:
             future.add_done_callback(callback)
         return future

@@ -76,6 +76,21 @@ def test_failures_leave_a_backend_that_works(joblib_program):
         """)
 
 
+def test_submitting_to_broken_workers_raises_nothing(joblib_program):
+    """Nobody would receive it in a callback of joblib's."""
+    joblib_program("""
+        backend, done = onespace.joblib.OnespaceBackend(), []
+        backend.configure(n_jobs=2)
+        with raises(BrokenProcessPool, "SIGKILL"):
+            backend.submit(functools.partial(eval, "__import__('os').kill(__import__('os').getpid(), 9)")).result()
+        future = backend.submit(functools.partial(abs, -1), done.append)
+        assert done == [future] and isinstance(future.exception(), BrokenProcessPool)
+        backend.terminate()
+        with raises(RuntimeError, "has ended"):
+            backend.submit(functools.partial(abs, -1)).result()
+        """, functions="import functools\n")
+
+
 def test_nested_calls_use_threads(joblib_program):
     joblib_program("""
         def inner(i):
