@@ -10,6 +10,7 @@
  * once the device is in order the program continues. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <sys/statvfs.h>
 
 #include "mpi/guests/mpi_check.h"
 #include "failing.h"
@@ -517,6 +518,16 @@ static void fail_calls(void)
 static const char *ballast;
 static size_t free_bytes;
 
+static void print_little_space(off_t filled, int error)
+{
+    struct statvfs status = {0};
+    (void)statvfs(ballast, &status);
+    printf("of %llu free bytes %lld could be filled, %zu are needed: fallocate: %s\n",
+           (unsigned long long)status.f_bfree * status.f_frsize, (long long)filled, free_bytes,
+           strerror(error));
+    fflush(stdout);
+}
+
 /* Fills the file system, and then frees so many bytes: file systems reserve some. XFS frees the
  * space of removed files later, so this may have to wait until there is as much to be filled. */
 static void fill_disk(const struct trouble *trouble)
@@ -527,13 +538,21 @@ static void fill_disk(const struct trouble *trouble)
     if (rank == 0) {
         int fd = open(ballast, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         off_t size = 0;
+        int error = 0;
         CHECK(fd >= 0 && lseek(fd, 0, SEEK_END) == 0);
         for (int tries = 0; tries < TRIES && (!tries || size < (off_t)free_bytes); tries++) {
-            usleep(tries ? 10000 : 0);
-            for (off_t more = 1 << 30; more >= 4096; more /= 2)
+            if (tries) {
+                usleep(10000);
+                CHECK(syncfs(fd) == 0);
+            }
+            for (off_t more = 1 << 30; more >= 4096; more /= 2) {
                 while (fallocate(fd, 0, size, more) == 0)
                     size += more;
+                error = errno;
+            }
         }
+        if (size < (off_t)free_bytes)
+            print_little_space(size, error);
         CHECK(size >= (off_t)free_bytes && ftruncate(fd, size - (off_t)free_bytes) == 0);
         close(fd);
     }
