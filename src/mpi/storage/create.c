@@ -23,7 +23,7 @@
 struct storage_claim {
     int32_t error; /* an error class */
     unsigned char is_contiguous, is_memory, has_offset, is_cached_by_node;
-    unsigned char needs_copy;     /* a device may write into the part, but not into its pages */
+    unsigned char needs_copy;     /* an RDMA device may write into the part */
     uint64_t device, inode, path; /* path: hash of the resolved path; 0: no file */
     uint64_t offset, length;      /* of the file */
     uint64_t available;           /* memory of the node */
@@ -64,7 +64,8 @@ static struct storage_claim own_claim(const struct storage_window *storage, int 
         .is_memory = !storage->hints.is_storage,
         .has_offset = storage->hints.has_offset != 0,
         .is_cached_by_node = file->fd >= 0 && is_cached_by_node(file),
-        .needs_copy = storage->has_device_writes && !device_pages_can_be_pinned(storage),
+        .needs_copy = storage->has_device_writes && !group_is_one_node(storage->group) &&
+                      !storage->is_contiguous && !file_can_be_pinned(storage, 0),
         .device = file->device,
         .inode = file->inode,
         .path = file->fd >= 0 ? hash_path(file->path) : 0,
@@ -215,47 +216,59 @@ static void warn_of_common_page(const struct storage_window *storage, const stru
     }
 }
 
-/* Where parts are mapped, a library that cannot give them to a device may fail to create the
- * window.
- */
-static void warn_of_mapped_parts(const struct storage_window *storage, uint64_t needed,
-                                 uint64_t available, const char *call)
+/* Once in a process. Where a part is mapped, a library that cannot give it to an RDMA device may
+ * fail to create the window. needed: 0 if the part has common bytes. */
+static void warn_of_mapped_part(const struct storage_window *storage, uint64_t needed,
+                                uint64_t available, const char *call)
 {
-    if (storage->overlaps)
+    static _Atomic int has_warned; /* any thread that creates a window sets it, relaxed */
+    if (!kernel_refuses_pinned_files() ||
+        atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
+        return;
+    if (!needed)
         layer_message(storage->rank,
-                      "%s: Linux lets no network device write into a mapped file, and parts that "
-                      "have common bytes of it cannot be copied into memory: the MPI library may "
-                      "fail to create the window; give each rank its own bytes, or have the "
-                      "library use TCP",
+                      "%s: Linux lets no RDMA device write into a mapped file, and a part whose "
+                      "bytes of the file are another rank's, too, cannot be a copy in memory: the "
+                      "MPI library may fail to create the window; give each rank its own bytes, or "
+                      "have the library use TCP",
                       call);
     else
         layer_message(storage->rank,
-                      "%s: Linux lets no network device write into a mapped file, and this node's "
-                      "parts cannot be copied into memory: they are %llu MiB, and there is room "
-                      "for %llu MiB: the MPI library may fail to create the window; use more "
-                      "nodes, or have the library use TCP",
+                      "%s: Linux lets no RDMA device write into a mapped file, and the parts of "
+                      "this node cannot be copies in memory: the window takes %llu MiB here, and "
+                      "there is room for %llu MiB: the MPI library may fail to create the window; "
+                      "use more nodes, or have the library use TCP",
                       call, (unsigned long long)needed >> 20, (unsigned long long)available >> 20);
 }
 
-/* File systems may lose what devices write into pages of files. So this rank's part is a copy in
- * memory if a device may write into it; the device needs all of it in memory anyway. Parts that
- * have common bytes are mapped, and so are all parts of a node whose memory they exceed. */
+/* File systems may lose what RDMA devices write into pages of files. So this rank's part is a copy
+ * in memory if a device may write into it; the device needs all of it in memory anyway. It is
+ * mapped if another rank's part has bytes of it, or if this node's memory is too small for the
+ * window. */
 static int is_copied(const struct storage_window *storage, const struct group *group,
-                     const struct storage_claim *all, const char *call)
+                     const uint64_t *sizes, const struct storage_claim *all, const char *call)
 {
     uint64_t needed = 0, available = UINT64_MAX;
-    int first = -1;
+    int first = -1, lowest = storage->rank, has_common_bytes = 0;
     for (int i = 0; i < group->ranks; i++) {
-        if (!group_is_intra_node(group, i) || !all[i].needs_copy)
+        if (i != storage->rank && is_same_file(group, all, i, storage->rank) &&
+            overlap(&all[i], &all[storage->rank])) {
+            has_common_bytes = 1;
+            lowest = i < lowest ? i : lowest;
+        }
+        if (!group_is_intra_node(group, i))
             continue;
-        first = first < 0 ? i : first;
-        needed += all[i].length;
+        needed += sizes[i]; /* the parts in memory, too */
+        first = first < 0 && all[i].needs_copy ? i : first;
         available = all[i].available < available ? all[i].available : available;
     }
-    int is_possible = !storage->overlaps && !storage->is_contiguous && needed <= available;
-    if (!is_possible && first == storage->rank && kernel_keeps_devices_from_files())
-        warn_of_mapped_parts(storage, needed, available, call);
-    return is_possible && all[storage->rank].needs_copy;
+    if (!all[storage->rank].needs_copy)
+        return 0;
+    if (has_common_bytes && lowest == storage->rank)
+        warn_of_mapped_part(storage, 0, 0, call);
+    else if (needed > available && first == storage->rank)
+        warn_of_mapped_part(storage, needed, available, call);
+    return !has_common_bytes && needed <= available;
 }
 
 /* In a contiguous window the parts follow one another, beginning at the offset. */
@@ -326,7 +339,7 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     if (result == 0)
         result =
             storage_file_reserve(file, (struct storage_range){claim->offset, claim->length}, error);
-    storage->own.region.is_copy = is_copied(storage, group, all, call);
+    storage->own.region.is_copy = is_copied(storage, group, sizes, all, call);
     if (result == 0)
         result = map_own(storage, group, all, error);
     return result;

@@ -98,10 +98,10 @@ static int has_untracked(const struct window *window, int rank)
 
 /* ---- Writes by network devices ----
  *
- * MPI libraries register a window's memory with the network, and other nodes' puts then go there
+ * MPI libraries register memory with the network; puts and messages of other nodes then go there
  * without the CPU. The kernel does not see such a write: the page is not dirty, msync writes
- * nothing, and the tracking of stores misses it. So the part is a copy that is written as a whole;
- * where it cannot be, its pages are marked. */
+ * nothing, and the tracking of stores misses it. So in a window that spans nodes the part is a
+ * copy, which is written as a whole; elsewhere all its pages are marked as dirty. */
 
 int process_uses_rdma(void)
 {
@@ -121,23 +121,28 @@ int process_uses_rdma(void)
     return found;
 }
 
-int device_writes_are_possible(const struct storage_window *storage)
+int kernel_refuses_pinned_files(void)
 {
-    return !group_is_one_node(storage->group) && storage->own.layout.storage_length &&
-           process_uses_rdma();
+    return kernel_version() >= KERNEL_VERSION(6, 5);
 }
 
-int device_pages_can_be_pinned(const struct storage_window *storage)
+/* Puts from other nodes, and large messages that are received into the window. The library can only
+ * receive the latter by RDMA where the kernel lets it pin the file's pages. */
+int device_writes_are_possible(const struct storage_window *storage)
+{
+    return storage->own.layout.storage_length && process_uses_rdma() &&
+           (!group_is_one_node(storage->group) || !kernel_refuses_pinned_files());
+}
+
+int file_can_be_pinned(const struct storage_window *storage, int unknown)
 {
     const struct storage_file *file = &storage->own.region.file;
     struct statfs status;
-    return !file->is_device && (fstatfs(file->fd, &status) != 0 || status.f_type == TMPFS_MAGIC ||
-                                status.f_type == HUGETLBFS_MAGIC);
-}
-
-int kernel_keeps_devices_from_files(void)
-{
-    return kernel_version() >= KERNEL_VERSION(6, 5);
+    if (file->is_device)
+        return 0;
+    if (fstatfs(file->fd, &status) != 0)
+        return unknown;
+    return status.f_type == TMPFS_MAGIC || status.f_type == HUGETLBFS_MAGIC;
 }
 
 void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range)
@@ -147,7 +152,7 @@ void device_writes_mark_dirty(const struct storage_region *region, struct storag
     uintptr_t page = storage_page_size();
     uintptr_t at = ((uintptr_t)region->base + range.offset) & -page;
     uintptr_t end = (uintptr_t)region->base + range.offset + range.length;
-    while (at < end && !kernel_keeps_devices_from_files()) {
+    while (at < end && !kernel_refuses_pinned_files()) {
         size_t pages = (end - at + page - 1) / page;
         pages = pages < PAGES ? pages : PAGES;
         int is_known = mincore((void *)at, pages * page, is_resident) == 0;
@@ -170,7 +175,7 @@ static int all_stores_are_tracked(const struct window *window)
         return 1;
     return storage->dirty_maps && access("/dev/xpmem", F_OK) != 0 &&
            access("/dev/knem", F_OK) != 0 &&
-           !(window->intra_node && device_pages_can_be_pinned(storage));
+           !(window->intra_node && file_can_be_pinned(storage, 1));
 }
 
 /* ---- Tracking ---- */

@@ -275,7 +275,7 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
             continue;
         *bytes += part->layout.storage_length;
         int fd = part->region.file.fd; /* another rank's is -1 */
-        if (fd < 0 && part->region.is_copy)
+        if (i != storage->rank && part->region.is_copy)
             fd = remote_file_descriptor(window, i);
         int result = flush_part(storage, part, fd, 0, storage_part_size(part), error);
         outcome = outcome < 0 ? outcome : result;

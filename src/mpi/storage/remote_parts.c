@@ -95,7 +95,7 @@ void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, 
         rank == storage->rank ? &storage->own.region : &storage->remote_parts[rank].region;
     int is_inside =
         region->length && part >= region->base && part + size <= region->base + region->length;
-    if (!is_inside || storage->versions_kept || region->is_copy)
+    if (!is_inside || storage->versions_kept)
         onespace_copy(is_put ? part : own, is_put ? own : part, size);
     else if (is_put)
         storage_region_store(region, remote_file_descriptor(window, rank),
@@ -228,6 +228,9 @@ static int map_parts(struct window *window, const struct part_record *all,
             result = view_remote_part(part, &all[i], error);
         else if (i != group->rank)
             result = map_remote_part(window, i, part, &all[i], error);
+        if (result == 0 && i != group->rank && all[i].is_copy &&
+            remote_file_descriptor(window, i) < 0)
+            result = -errno; /* MPI_Win_sync could not write what this rank puts there */
     }
     return result;
 }

@@ -94,8 +94,8 @@ int storage_map_remote_parts(struct window *window, const struct window_request 
 /* remote_parts.c: window_provider.copy. */
 void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, char *own,
                        size_t size);
-/* remote_parts.c: a descriptor of the rank's file in this process, until remote_files_close; -1:
- * none. */
+/* remote_parts.c: a descriptor of the rank's file in this process, until remote_files_close; -1
+ * with errno: none. There is one if the part is a copy. */
 int remote_file_descriptor(const struct window *window, int rank);
 void remote_files_close(struct storage_window *storage);
 
@@ -136,14 +136,15 @@ void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t
 
 /* ---- Dirty pages (dirty_pages.c) ---- */
 
-/* Whether this process uses RDMA, as after MPI_Init the MPI library has begun to. */
+/* Whether this process has opened an RDMA device, which MPI libraries do in MPI_Init. */
 int process_uses_rdma(void);
 /* Whether a network device may write into this rank's part: storage_window.has_device_writes. */
 int device_writes_are_possible(const struct storage_window *storage);
-/* Whether a device may write into the pages of this rank's file. */
-int device_pages_can_be_pinned(const struct storage_window *storage);
-/* Whether Linux lets no device write into pages of files on disk. */
-int kernel_keeps_devices_from_files(void);
+/* Whether an RDMA device may write into the pages of this rank's file: it is in memory. `unknown`
+ * if that cannot be found out. */
+int file_can_be_pinned(const struct storage_window *storage, int unknown);
+/* Whether Linux lets no device pin pages of files on disk, so as to write into them. */
+int kernel_refuses_pinned_files(void);
 /* Marks as dirty the pages in memory of a range of this rank's region, which a device may have
  * written. */
 void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range);

@@ -248,7 +248,7 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
     if (size == 0)
         return; /* `from` may be NULL */
     /* Writing would extend a truncated file, and hide the loss. */
-    if (fd >= 0 && !region->changes && !has_failed(region) &&
+    if (fd >= 0 && !region->is_copy && !region->changes && !has_failed(region) &&
         !prefers_loads_and_stores(region, offset, size) &&
         !storage_file_is_short(fd, region->file_offset + region->length))
         done = write_all(region, fd, region->file_offset + offset, from, size);
@@ -326,7 +326,8 @@ void storage_region_load(struct storage_region *region, int fd, uint64_t offset,
     size_t done = 0;
     if (size == 0)
         return;
-    if (fd >= 0 && !has_failed(region) && !prefers_loads_and_stores(region, offset, size))
+    if (fd >= 0 && !region->is_copy && !has_failed(region) &&
+        !prefers_loads_and_stores(region, offset, size))
         done = read_all(region, fd, offset, to, size);
     onespace_copy((char *)to + done, region->base + offset + done, size - done);
 }

@@ -28,7 +28,7 @@ static const char *name_of(const struct storage_region *region, char *buffer, si
     struct proc_maps maps;
     struct proc_mapping mapping;
     const char *name = region->file.path;
-    if (!name && proc_maps_open(&maps, 0, buffer, size) == 0) {
+    if (!name && !region->is_copy && proc_maps_open(&maps, 0, buffer, size) == 0) {
         while (!name && proc_maps_next(&maps, &mapping))
             if (mapping.start < end && begin < mapping.end && mapping.name[0] == '/')
                 name = mapping.name;
@@ -55,27 +55,26 @@ static int report(const struct storage_region *region, int fd, struct storage_er
         name, strerror(number));
 }
 
-/* As system calls do, returns -1 with errno. */
+/* 0 or -errno */
 static int write_copy(const struct storage_region *region, int fd, struct storage_range range)
 {
     uint64_t done = 0;
     while (done < range.length) {
         ssize_t step = pwrite(fd, region->base + range.offset + done, range.length - done,
                               (off_t)(region->file_offset + range.offset + done));
-        if (step < 0 && errno != EINTR)
-            return -1;
+        int result = step == 0 ? -EIO : step > 0 ? 0 : -errno;
+        if (result < 0 && result != -EINTR)
+            return result;
         done += step > 0 ? (uint64_t)step : 0;
     }
-    return fdatasync(fd);
+    return 0;
 }
 
-/* When a window is freed, the owner of a view's mapping may unmap it before the view is flushed.
- * The file stays open, so a view flushes the file. */
+/* As system calls do, returns -1 with errno. When a window is freed, the owner of a view's mapping
+ * may unmap it before the view is flushed. The file stays open, so a view flushes the file. */
 static int write_back(const struct storage_region *region, int fd, struct storage_range range)
 {
-    if (region->is_copy)
-        return write_copy(region, fd, range);
-    if (region->is_view && fd >= 0)
+    if (region->is_copy || (region->is_view && fd >= 0))
         return fdatasync(fd);
     uintptr_t first = (uintptr_t)region->base + range.offset, last = first + range.length;
     first &= -storage_page_size();
@@ -88,7 +87,16 @@ int storage_region_flush(struct storage_region *region, int fd, struct storage_r
     if (region->length == 0 || range.length == 0)
         return 0;
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0) {
-        if (is_truncated(region, fd))
+        int written = 0, is_short = is_truncated(region, fd);
+        if (region->is_copy && !is_short)
+            written = write_copy(region, fd, range);
+        if (written < 0 && written != -EIO)
+            return storage_fail(error, written,
+                                "%s: cannot write to this file: %s; the window has all data in "
+                                "memory, and may be synchronised again",
+                                region->file.path ? region->file.path : "another rank's file",
+                                strerror(-written));
+        if (is_short || written < 0)
             set_failed(region, EIO);
         else if (write_back(region, fd, range) < 0)
             set_failed(region, errno);

@@ -121,7 +121,7 @@ int storage_region_read(struct storage_region *region, struct storage_error *err
     while (done < region->length) {
         uint64_t at = region->file_offset + done;
         ssize_t got = pread(region->file.fd, region->base + done, region->length - done, (off_t)at);
-        int result = got < 0 ? -errno : got == 0 ? -EIO : 0;
+        int result = got == 0 ? -EIO : got > 0 ? 0 : errno == EFAULT ? -ENOMEM : -errno;
         if (result < 0 && result != -EINTR)
             return storage_fail(error, result, "%s: cannot read byte %llu of this file: %s",
                                 region->file.path, (unsigned long long)at,

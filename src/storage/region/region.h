@@ -55,8 +55,8 @@ int storage_region_is_hot(struct storage_region *region, uint64_t offset);
 int storage_region_map(struct storage_region *region, uint64_t file_offset, size_t length, void *at,
                        unsigned style, struct storage_error *error);
 /* The same in shared memory in place of the file, for devices that cannot write to its pages: whole
- * pages from `memory_offset` of the descriptor on. The first process that maps it then calls
- * storage_region_read. Sets region->is_copy. */
+ * pages from `memory_offset` of the descriptor on. The owner then calls storage_region_read. Sets
+ * region->is_copy. */
 int storage_region_map_copy(struct storage_region *region, uint64_t file_offset, size_t length,
                             void *at, int memory, uint64_t memory_offset,
                             struct storage_error *error);
@@ -77,9 +77,9 @@ int storage_region_flush(struct storage_region *region, int fd, struct storage_r
                          struct storage_error *error);
 
 /* Copies to and from the region at an offset, without a fault per page; for 64 KiB and more. fd: of
- * its file, for reading and writing, or -1, as for a copy. Loads and stores copy the bytes that
- * system calls cannot copy. A tracked region is only stored into, because only stores are tracked.
- * Any thread.
+ * its file, for reading and writing, or -1; not used for a copy. Loads and stores copy the bytes
+ * that system calls cannot copy. A tracked region is only stored into, because only stores are
+ * tracked. Any thread.
  */
 void storage_region_store(struct storage_region *region, int fd, uint64_t offset, const void *from,
                           size_t size);

@@ -91,6 +91,11 @@ TEST_F(region, that_is_a_copy_reaches_the_file_by_flushes)
         EXPECT_EQ(byte_at(path(), offset + static_cast<long>(length) - 1), 'y');
         EXPECT_EQ(byte_at(path(), offset + static_cast<long>(length)), 'o');
 
+        int read_only = open(path().c_str(), O_RDONLY | O_CLOEXEC);
+        EXPECT_EQ(storage_region_flush(&own.region, read_only, {0, length}, &error), -EBADF);
+        close(read_only);
+        EXPECT_EQ(storage_region_flush(&own.region, fd, {0, length}, &error), 0) << "as before";
+
         ASSERT_EQ(truncate(path().c_str(), static_cast<off_t>(Page)), 0);
         EXPECT_EQ(storage_region_flush(&own.region, fd, {0, length}, &error), -EIO);
         EXPECT_EQ(size_of(path()), static_cast<long>(Page)) << "the loss is not hidden";
