@@ -20,7 +20,7 @@
 
 /* ---- Checks in a child process, and files ---- */
 
-enum { LDCONFIG_TIMEOUT_MS = 5000 };
+enum { LDCONFIG_TIMEOUT_MS = 20000 };
 
 static long now_ms(void)
 {

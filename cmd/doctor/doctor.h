@@ -59,7 +59,7 @@ enum { MPI_KIND_SIZE = 128 };
 /* Runs it with --version. 0, -ETIMEDOUT, or -EIO when it fails; then kind is what it said. */
 int mpi_ask_launcher(const char *path, enum mpi_family *family, char kind[MPI_KIND_SIZE]);
 
-enum { MPI_VERSION_TIMEOUT_MS = 5000 };
+enum { MPI_VERSION_TIMEOUT_MS = 20000 };
 
 /* Calls visit for each library that ldconfig knows, until it returns another value than 0. */
 void doctor_each_library(int (*visit)(const char *name, const char *path, void *context),

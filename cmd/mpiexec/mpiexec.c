@@ -20,7 +20,7 @@
  * The program's own dynamic linker tells which file that is, with all effects of RUNPATH and
  * LD_LIBRARY_PATH, without running the program. */
 
-enum { LIST_TIMEOUT_MS = 5000 };
+enum { LIST_TIMEOUT_MS = 20000 };
 
 struct mpi_library {
     char path[PATH_MAX];    /* of its libmpi, empty: it needs none */

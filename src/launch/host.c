@@ -542,7 +542,8 @@ int host_serve(int listener, const char *directory, const char *name, int expect
         int expects_ranks =
             (host.ranks_seen == 0 || host.ranks_seen < host.ranks_expected) && launcher_lives;
         int busy = serve_round(&host, idle ? LINGER_MS : -1);
-        if (!idle || busy || (expects_ranks && host_now_ms() - host.requested_ms < EXPECT_MS))
+        if (!idle || busy || hydra_status_is_held() ||
+            (expects_ranks && host_now_ms() - host.requested_ms < EXPECT_MS))
             continue;
         if (stop_listening(&host, directory))
             return EXIT_SUCCESS;

@@ -303,8 +303,9 @@ struct traced_shim {
     _Atomic pid_t pid; /* the tracer sets it to 0 when the shim needs no attention any more */
     /* Its task has ended badly. By the polling thread, before the shim can know it. */
     _Atomic int has_failed;
-    int has_ended;
-    uint64_t deadline; /* until when it is held if it has failed and Hydra kills no other */
+    int fails_by_kill; /* that task was killed itself. Written before has_failed, read after it */
+    int has_ended, was_killed; /* was_killed: by Hydra */
+    uint64_t deadline;         /* until when it is held if it has failed and Hydra kills no other */
 };
 
 struct tracer {
@@ -344,13 +345,15 @@ static int must_stay(struct tracer *own, struct traced_shim *shim, const siginfo
 {
     if (!own->launch)
         return 0;
-    int was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL;
-    own->has_killed |= was_killed;
+    int has_failed = atomic_load_explicit(&shim->has_failed, memory_order_acquire);
+    shim->was_killed = info->si_code == CLD_KILLED && info->si_status == SIGKILL &&
+                       !(has_failed && shim->fails_by_kill);
+    own->has_killed |= shim->was_killed;
     if (!shim->has_ended)
         shim->deadline = futex_deadline(FAILED_TIMEOUT_MS);
     shim->has_ended = 1;
-    if (was_killed || !atomic_load_explicit(&shim->has_failed, memory_order_relaxed))
-        return was_killed;
+    if (shim->was_killed || !has_failed)
+        return shim->was_killed;
     return !own->has_killed && futex_now_ns() < shim->deadline;
 }
 
@@ -390,7 +393,7 @@ static int trace_shims(struct tracer *own)
         if (!trace_shim(own, shim, pid))
             atomic_store_explicit(&shim->pid, 0, memory_order_relaxed);
         else
-            is_awaited |= !own->launch || (!shim->has_ended && shim->has_failed);
+            is_awaited |= !own->launch || (!shim->was_killed && shim->has_failed);
     }
     return is_awaited;
 }
@@ -467,8 +470,17 @@ void hydra_status_hold(const struct host *host, const struct client *failed)
         tracer->launch != failed->launch)
         return;
     for (unsigned i = 0; i < tracer->count; i++)
-        if (atomic_load_explicit(&tracer->shims[i].pid, memory_order_relaxed) == failed->peer.pid)
-            atomic_store_explicit(&tracer->shims[i].has_failed, 1, memory_order_relaxed);
+        if (atomic_load_explicit(&tracer->shims[i].pid, memory_order_relaxed) == failed->peer.pid) {
+            int status = failed->status.status;
+            tracer->shims[i].fails_by_kill = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+            /* Release: pairs with must_stay, which then reads fails_by_kill. */
+            atomic_store_explicit(&tracer->shims[i].has_failed, 1, memory_order_release);
+        }
+}
+
+int hydra_status_is_held(void)
+{
+    return atomic_load_explicit(&is_tracing, memory_order_relaxed);
 }
 
 void hydra_status_hold_all(const struct host *host, const struct launch *launch)

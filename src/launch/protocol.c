@@ -29,21 +29,23 @@ int protocol_send(int socket, const void *data, size_t size)
     return 0;
 }
 
-/* Waits until data has arrived or the peer is gone: 0 or -errno. */
+/* Waits until data has arrived or the peer is gone: 0 or -errno. After the deadline it looks once
+ * more: this process may have been late, not the peer. */
 static int await_data(int socket, uint64_t deadline)
 {
     struct pollfd data = {socket, POLLIN, 0};
     for (;;) {
         uint64_t now = deadline == UINT64_MAX ? 0 : futex_now_ns();
-        if (now > deadline)
-            return -ETIMEDOUT;
+        int is_late = now > deadline;
         /* Rounded up: poll must not return before the deadline again and again. */
-        uint64_t left_ms = (deadline - now) / 1000000u + 1;
+        uint64_t left_ms = is_late ? 0 : (deadline - now) / 1000000u + 1;
         int ready = poll(&data, 1, deadline == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
         if (ready > 0)
             return 0;
         if (ready < 0 && errno != EINTR)
             return -errno;
+        if (ready == 0 && is_late)
+            return -ETIMEDOUT;
     }
 }
 

@@ -323,7 +323,7 @@ def test_launcher_is_named(doctor, environment, output, kind):
 
 
 def test_launcher_that_hangs_is_given_up(doctor, environment):
-    line = only(doctor(env=environment("/bin/sleep 60")), "launcher")
+    line = only(doctor(env=environment("/bin/sleep 600")), "launcher")
     assert line["status"] == "warning" and "no answer" in line["finding"]
 
 

@@ -215,9 +215,9 @@ def forwarded_signal_decides(job, proxy):
     ended = not shim or shim.state == "Z"
     assert not ended or time.monotonic() - began > AWAIT_OTHERS_S, "it did not wait for the other task's end"
     os.kill(shims[1], signal.SIGCONT)
-    is_in_time = time.monotonic() - began < AWAIT_OTHERS_S
     while len(left := [shim.pid for shim in job.shims() if shim.state != "Z"]) == 2:
         pass
+    is_in_time = time.monotonic() - began < AWAIT_OTHERS_S
     for shim in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(shim, signal.SIGKILL)
@@ -406,7 +406,7 @@ def test_killed_host_is_reported_and_the_space_can_be_made_again(job):
 def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
     """With its process group, as launchers kill. Only the directory may stay, which the next one uses and removes."""
     late = [tool("strace", "strace"), "-f", "-qq", "-o", "/dev/null", "-e", "trace=setsid", "-e",
-            "inject=setsid:delay_enter=8000000"]  # microseconds; the child that leaves the group is held there
+            "inject=setsid:delay_enter=120000000"]  # microseconds; the child that leaves the group is held there
     command = job.start([*late, *RUN, "--space", "lost", "true"])
     while len(job.shims()) < 2 and command.process.poll() is None:
         time.sleep(0.01)
