@@ -118,16 +118,17 @@ int spawn(const std::string &file, const Strings &arguments,
     return id;
 }
 
-// (id, status as from waitpid, seconds in user mode, seconds in the kernel), or None after the
-// timeout.
-nb::object wait(int id, std::optional<double> timeout)
+// Appends (status as from waitpid, seconds in user mode, seconds in the kernel) to a list of the
+// caller's, which has it even if a signal handler raises an exception before this returns. False
+// after the timeout.
+bool wait(int id, std::optional<double> timeout, nb::list ended)
 {
     struct onespace_status status = {};
     init();
     int result = errors::wait_for(errors::Deadline(timeout),
                                   [&](int ms) { return onespace_wait(id, &status, ms); });
     if (result == -ETIMEDOUT)
-        return nb::none();
+        return false;
     if (result == -ECHILD)
         errors::raise_errno(
             result, "task " + std::to_string(id) +
@@ -135,8 +136,9 @@ nb::object wait(int id, std::optional<double> timeout)
     if (result < 0)
         errors::raise_errno(result,
                             "cannot wait for task " + std::to_string(id) + ": " + reason(result));
-    return nb::make_tuple(result, status.status, static_cast<double>(status.user_us) * 1e-6,
-                          static_cast<double>(status.system_us) * 1e-6);
+    ended.append(nb::make_tuple(status.status, static_cast<double>(status.user_us) * 1e-6,
+                                static_cast<double>(status.system_us) * 1e-6));
+    return true;
 }
 
 void kill_task(int id, int number)
@@ -274,7 +276,7 @@ void add_tasks(nb::module_ &module)
     module.def("spawn", spawn, nb::arg("file"), nb::arg("arguments"), nb::arg("environment").none(),
                nb::arg("directory"), nb::arg("descriptors"), nb::arg("number"), nb::arg("ntasks"),
                nb::arg("flags"), nb::arg("cpus"));
-    module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none());
+    module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none(), nb::arg("ended"));
     module.def("kill", kill_task, nb::arg("id"), nb::arg("signal"));
     module.def("call", call, nb::arg("id"), nb::arg("name"), nb::arg("args"));
     module.def("serve_calls", [] {

@@ -41,8 +41,7 @@ def _executor(count: int, env: dict[str, str], options: dict[str, Any]) -> Execu
     with _lock:
         if _cached is not None and _cached[0] == key and _cached[1].is_usable:
             return _cached[1]
-        if _cached is not None:
-            _cached[1].shutdown(wait=False)
+        # The last one ends its workers when no call uses it any more.
         _cached = (key, Executor(count, env=env, pickler=CloudPickler, import_main=False, writable="results",
                                  **options))
         return _cached[1]

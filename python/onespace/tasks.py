@@ -80,14 +80,14 @@ class Task:
         """CPU time in user mode in seconds, known after wait()."""
         self.system_s: float | None = None
         """CPU time in the kernel in seconds, known after wait()."""
+        self._ended: list[tuple[int, float, float]] = []  # filled by _core.wait, once
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the task has ended; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
-            ended = _core.wait(self.id, timeout)
-            if ended is None:
+            if not self._ended and not _core.wait(self.id, timeout, self._ended):
                 raise TimeoutError(f"{self} still runs after {timeout} s")
-            _, status, self.user_s, self.system_s = ended
+            status, self.user_s, self.system_s = self._ended[0]
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
@@ -100,7 +100,7 @@ class Task:
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the task; no effect if it has ended."""
-        if self.poll() is None:
+        if self.returncode is None:
             try:
                 _core.kill(self.id, number)
             except ProcessLookupError:

@@ -173,6 +173,28 @@ def leave():
         """)
 
 
+def test_exceptions_of_any_class_fail_their_call_only(program):
+    program("""
+        import dataclasses
+        @dataclasses.dataclass(frozen=True)
+        class Frozen(Exception):
+            reason: int
+        class Silent(Exception):
+            def __str__(self):
+                raise ValueError("no text")
+        def frozen():
+            raise Frozen(7)
+        def silent():
+            raise Silent
+        """, """
+        with onespace.Executor(1) as executor:
+            with raises(RuntimeError, "Frozen"):  # cannot be unpickled
+                executor.submit(frozen).result()
+            assert type(executor.submit(silent).exception()) is Silent
+            assert executor.submit(abs, -1).result() == 1
+        """)
+
+
 def test_pickling_error_fails_its_call_only(program):
     program(FUNCTIONS + """
 def lock():

@@ -91,6 +91,15 @@ def test_submitting_to_broken_workers_raises_nothing(joblib_program):
         """, functions="import functools\n")
 
 
+def test_calls_with_other_options_leave_a_running_one_its_workers(joblib_program):
+    joblib_program("""
+        running = Parallel(n_jobs=2, backend="onespace", return_as="generator")(delayed(abs)(-i) for i in range(100))
+        assert next(running) == 0
+        assert Parallel(n_jobs=3, backend="onespace")(delayed(abs)(-i) for i in range(9)) == list(range(9))
+        assert list(running) == list(range(1, 100))
+        """)
+
+
 def test_nested_calls_use_threads(joblib_program):
     joblib_program("""
         def inner(i):

@@ -123,6 +123,20 @@ def test_iterables_may_be_endless_or_fail(program):
         """)
 
 
+def test_threads_share_an_iterator(program):
+    program(FUNCTIONS, """
+        with onespace.Pool(2) as pool:
+            for method in (pool.imap, pool.imap_unordered):
+                iterator, found = method(square, range(2000)), []
+                threads = [threading.Thread(target=lambda: found.extend(iterator)) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert sorted(found) == [i * i for i in range(2000)], len(found)
+        """)
+
+
 def test_workers_are_replaced_after_their_calls(program):
     program(FUNCTIONS, """
         with onespace.Pool(2, maxtasksperchild=2) as pool:

@@ -62,6 +62,23 @@ def test_wait_is_ended_by_a_signal(play):
         """)
 
 
+def test_status_is_kept_when_a_handler_raises_as_the_task_ends(play):
+    """As Ctrl-C at a terminal, which also ends the task."""
+    play(root="""
+        def handler(number, frame):
+            raise KeyboardInterrupt
+        signal.signal(signal.SIGUSR1, handler)
+        read, write = os.pipe()
+        for status in range(1, 21):
+            task = onespace.spawn(["sh", "-c", f"read line; kill -USR1 {os.getpid()}; exit {status}"], stdin=read)
+            with raises(KeyboardInterrupt):
+                os.write(write, b"go\\n")
+                task.wait()
+                time.sleep(180)
+            assert task.wait(180) == status
+        """)
+
+
 def test_block_that_fails_kills_its_task(play):
     play(root="""
         with raises(ZeroDivisionError):

@@ -86,11 +86,14 @@ def loads(received: _core.ReceivedMessage, delivery: Delivery) -> Any:
 
 def first_line(error: BaseException) -> str:
     """The class and the first line of the text of an exception."""
-    text = str(error).strip().split("\n")[0]
+    try:
+        text = str(error).strip().split("\n")[0]
+    except Exception:
+        text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def caused_by(cause: BaseException | None, error: BaseException) -> BaseException:
     """The error, with its cause."""
-    error.__cause__ = cause
+    BaseException.__setattr__(error, "__cause__", cause)  # also of a frozen dataclass
     return error

@@ -106,10 +106,12 @@ class _ResultIterator:
             if self._is_submitting:
                 return
             self._is_submitting = True
-            while self._calls_to_submit > 0 and not self._is_exhausted:
-                self._calls_to_submit -= 1
-                self._submit_next()
-            self._is_submitting = False
+            try:
+                while self._calls_to_submit > 0 and not self._is_exhausted:
+                    self._calls_to_submit -= 1
+                    self._submit_next()
+            finally:
+                self._is_submitting = False
 
     def _submit_next(self) -> None:
         try:
@@ -131,17 +133,20 @@ class _ResultIterator:
 
     def _next_future(self, timeout: float | None) -> Future | None:
         """The next future that is done; None after the timeout."""
-        future = self._condition.wait_until(self._take_in_order if self._in_order else self._take_done, timeout)
-        if future is None or not self._in_order:
-            return future
-        future.wait_done(timeout)
-        if not future.done():
-            return None
-        with self._condition:
-            self._submitted.popleft()
-            if future in self._done:
-                self._done.remove(future)
-        return future
+        while True:
+            future = self._condition.wait_until(self._take_in_order if self._in_order else self._take_done, timeout)
+            if future is None or not self._in_order:
+                return future
+            future.wait_done(timeout)
+            if not future.done():
+                return None
+            with self._condition:
+                if not self._submitted or self._submitted[0] is not future:
+                    continue  # another thread has taken it
+                self._submitted.popleft()
+                if future in self._done:
+                    self._done.remove(future)
+                return future
 
     def _take_in_order(self) -> Future | None:
         if not self._submitted and self._is_exhausted:

@@ -225,13 +225,13 @@ class WorkerGroup:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self._epoll.register(self._wake_read, select.EPOLLIN)
-        _groups.add(self)
         # Started here rather than with the first call, where a signal handler might interrupt the start.
         self._thread = threading.Thread(target=self._run, name="onespace-pool", daemon=True)
         self._thread_lock = threading.Lock()  # held by the thread until it ends
         self._thread_lock.acquire()
         self._is_finished = False
         self._thread.start()
+        _groups.add(self)
 
     # ---- Calls ----
 
@@ -354,10 +354,10 @@ class WorkerGroup:
             self.broken = messages.caused_by(cause, BrokenProcessPool(text))
             futures = [*self._posted.values(), *(future for future, _, _ in self._queue)]
             self._queue.clear()
+            self._posted.clear()
             self._kill_workers()
         for future in futures:
             _finish(future, error=_copy_of_error(self.broken))
-        self._posted.clear()
 
     def _kill_workers(self) -> None:
         for worker in list(self._workers.values()):
@@ -498,7 +498,7 @@ class WorkerGroup:
 
     def _release(self) -> None:
         """Free the resources. Precondition: all workers have ended."""
-        for future in self._posted.values():  # not taken by any worker
+        for future in list(self._posted.values()):  # not taken by any worker
             _finish(future, error=CancelledError())
         with self._state_lock:
             if self._wake_write >= 0:

@@ -129,8 +129,8 @@ def _result_error(result: Any, error: BaseException) -> BaseException:
 def pack_error(error: BaseException, pickler: type | None) -> bytes:
     """An exception as a message that can always be loaded: (pickle or None, first line, traceback)."""
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    error.__traceback__ = None
-    error.__cause__ = error.__context__ = None
+    for name in ("__traceback__", "__cause__", "__context__"):
+        BaseException.__setattr__(error, name, None)  # also of a frozen dataclass
     try:
         data, buffers = messages.dumps(error, pickler)
         packed = data if not buffers else pickle.dumps(error)
