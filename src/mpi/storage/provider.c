@@ -278,6 +278,8 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
         if (i != storage->rank && part->region.is_copy)
             fd = remote_file_descriptor(window, i);
         int result = flush_part(storage, part, fd, 0, storage_part_size(part), error);
+        if (result < 0 && i != storage->rank && window->usage)
+            rma_mark_dirty(window, i); /* the next call tries again */
         outcome = outcome < 0 ? outcome : result;
     }
     return outcome;
