@@ -131,7 +131,7 @@ void launch_report_shortage(struct host *host, struct launch *launch, int status
 void hydra_status_hold(const struct host *host, const struct client *failed);
 void hydra_status_release(const struct launch *launch);
 void hydra_status_hold_all(const struct host *host, const struct launch *launch);
-/* Whether shims are held, by a thread of the host, which must not end before. */
+/* Whether a thread of the host still holds shims. The host must not end before. */
 int hydra_status_is_held(void);
 
 /* ---- host.c ---- */

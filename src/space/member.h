@@ -75,8 +75,8 @@ void membership_mark_detach(struct space_slot *slot);
  * program, and is not in execve. By any member. Freestanding. */
 int member_is_present(const struct space_slot *slot);
 
-/* Whether the main thread of a task that lives has ended, as by pthread_exit: only other threads of
- * it are left. In thread mode it then creates no more of them. By any member. Freestanding. */
+/* Whether a live task has only other threads left, because its main thread has called pthread_exit.
+ * In thread mode it then creates no more of them. By any member. Freestanding. */
 int main_thread_has_ended(const struct space *space, const struct space_slot *slot);
 
 /* The slot of the member whose process has that PID, or NULL. Acquire. Freestanding. */

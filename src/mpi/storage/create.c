@@ -292,10 +292,10 @@ static int map_own(struct storage_window *storage, const struct group *group,
     int last = group->ranks - 1;
     const struct storage_layout *layout = &storage->own.layout;
     if (!storage->is_contiguous) {
-        const uint64_t page = storage_page_size();
-        uint64_t memory = round_up(layout->memory_length, page);
+        uint64_t memory = storage_page_up(layout->memory_length);
         if (storage->own.region.is_copy)
-            memory += round_up(layout->file_offset % page + layout->storage_length, page);
+            memory +=
+                storage_page_up(layout->file_offset % storage_page_size() + layout->storage_length);
         if (memory && !group->is_one_space &&
             ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
              ftruncate(storage->memory, (off_t)memory) < 0))

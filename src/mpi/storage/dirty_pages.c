@@ -152,7 +152,9 @@ void device_writes_mark_dirty(const struct storage_region *region, struct storag
     uintptr_t page = storage_page_size();
     uintptr_t at = ((uintptr_t)region->base + range.offset) & -page;
     uintptr_t end = (uintptr_t)region->base + range.offset + range.length;
-    while (at < end && !kernel_refuses_pinned_files()) {
+    if (kernel_refuses_pinned_files())
+        return;
+    while (at < end) {
         size_t pages = (end - at + page - 1) / page;
         pages = pages < PAGES ? pages : PAGES;
         int is_known = mincore((void *)at, pages * page, is_resident) == 0;

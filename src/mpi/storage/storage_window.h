@@ -38,8 +38,8 @@ struct storage_window {
     int is_node_leader;                 /* this is the lowest rank of the node with its file */
     int overlaps;                       /* parts of the window share bytes of a file */
     int has_memory_ranks;               /* some rank has asked for memory */
-    int has_device_writes; /* a network device may write into this rank's part, unseen by the
-                            * kernel: puts by RDMA from other nodes mark no page dirty. own.region
+    int has_device_writes; /* an RDMA device may write into this rank's part, unseen by the kernel:
+                            * its writes mark no page dirty. If the window spans nodes, own.region
                             * is a copy, unless it cannot be (create.c) */
     struct agreement_comm all_ranks; /* of the window */
     int is_closing;                  /* close has sent its outcome to all ranks */
@@ -138,15 +138,15 @@ void storage_counter_add(struct storage_counter *count, uint64_t bytes, uint64_t
 
 /* Whether this process has opened an RDMA device, which MPI libraries do in MPI_Init. */
 int process_uses_rdma(void);
-/* Whether a network device may write into this rank's part: storage_window.has_device_writes. */
+/* Whether an RDMA device may write into this rank's part: storage_window.has_device_writes. */
 int device_writes_are_possible(const struct storage_window *storage);
 /* Whether an RDMA device may write into the pages of this rank's file: it is in memory. `unknown`
  * if that cannot be found out. */
 int file_can_be_pinned(const struct storage_window *storage, int unknown);
 /* Whether Linux lets no device pin pages of files on disk, so as to write into them. */
 int kernel_refuses_pinned_files(void);
-/* Marks as dirty the pages in memory of a range of this rank's region, which a device may have
- * written. */
+/* Marks as dirty the pages in memory of a range of this rank's region, if a device may have written
+ * to them. */
 void device_writes_mark_dirty(const struct storage_region *region, struct storage_range range);
 
 /* Bytes of the maps of all parts; `sizes` by rank. */

@@ -32,12 +32,6 @@ uint64_t storage_memory_available(void)
 
 enum { HUGE_PAGES_MIN_BYTES = 4 << 20 };
 
-static uint64_t page_up(uint64_t bytes)
-{
-    uint64_t page = storage_page_size();
-    return (bytes + page - 1) & -page;
-}
-
 int storage_layout_divide(struct storage_layout *layout, const struct storage_hints *hints,
                           double factor, uint64_t size, struct storage_error *error)
 {
@@ -51,7 +45,7 @@ int storage_layout_divide(struct storage_layout *layout, const struct storage_hi
     if (wanted == 0)
         layout->storage_length = 0;
     else if (hints->storage_first)
-        layout->storage_length = page_up(offset % page + wanted) - offset % page;
+        layout->storage_length = storage_page_up(offset % page + wanted) - offset % page;
     else
         layout->storage_length = size - ((size - wanted) & -page);
     if (layout->storage_length > size)
@@ -69,7 +63,7 @@ int storage_layout_divide(struct storage_layout *layout, const struct storage_hi
 
 static int reserve(struct storage_part *part, uint64_t length, struct storage_error *error)
 {
-    part->reservation_length = page_up(length);
+    part->reservation_length = storage_page_up(length);
     part->reservation = mmap(NULL, part->reservation_length, PROT_NONE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (part->reservation != MAP_FAILED)
@@ -103,7 +97,7 @@ static int map_storage(struct storage_part *part, void *at, int memory, unsigned
     const struct storage_layout *layout = &part->layout;
     return part->region.is_copy
                ? storage_region_map_copy(&part->region, layout->file_offset, layout->storage_length,
-                                         at, memory, page_up(layout->memory_length), error)
+                                         at, memory, storage_page_up(layout->memory_length), error)
                : storage_region_map(&part->region, layout->file_offset, layout->storage_length, at,
                                     style, error);
 }

@@ -36,12 +36,6 @@ static int register_region(struct storage_region *region, struct storage_error *
                         "too many mappings of files to track in this process: free some windows");
 }
 
-/* Bytes of the whole pages around the range. */
-static size_t length_in_pages(uint64_t inside, size_t length)
-{
-    return (size_t)((inside + length + storage_page_size() - 1) & -storage_page_size());
-}
-
 static int set_mapping(struct storage_region *region, void *mapping, size_t whole, const void *at,
                        struct storage_error *error)
 {
@@ -61,7 +55,7 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    size_t whole = length_in_pages(inside, length);
+    size_t whole = (size_t)storage_page_up(inside + length);
     void *address = at                           ? (char *)at - inside
                     : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
                                                  : NULL;
@@ -95,7 +89,7 @@ int storage_region_map_copy(struct storage_region *region, uint64_t file_offset,
                             struct storage_error *error)
 {
     uint64_t inside = file_offset % storage_page_size();
-    size_t whole = length_in_pages(inside, length);
+    size_t whole = (size_t)storage_page_up(inside + length);
     region->file_offset = file_offset;
     region->length = length;
     region->failed = &region->failed_here;
@@ -140,7 +134,7 @@ int storage_region_view(struct storage_region *region, uint64_t file_offset, siz
     region->failed = &region->failed_here;
     if (length == 0)
         return 0;
-    region->mapping_length = length_in_pages(inside, length);
+    region->mapping_length = (size_t)storage_page_up(inside + length);
     region->mapping = (char *)base - inside;
     region->is_view = 1;
     region->base = base;

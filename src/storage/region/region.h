@@ -72,7 +72,9 @@ void storage_region_unmap(struct storage_region *region);
 /* Durable when it returns 0: data, file size, and the metadata that leads to them. The range counts
  * from the region's first byte and lies inside it. fd: of its file, for reading and writing; or -1
  * if this process has none and the region is no copy. -EIO and others: the region has failed, now
- * or before, and stays so: what is on the device is unknown. Any thread, at any time. */
+ * or before, and stays so: what is on the device is unknown. Only a copy whose file cannot be
+ * written to (-ENOSPC and others but -EIO) has not, and may be flushed again. Any thread, at any
+ * time. */
 int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
                          struct storage_error *error);
 
@@ -145,6 +147,13 @@ int storage_region_changes(struct storage_region *region, struct storage_ranges 
 static inline size_t storage_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Whole pages for so many bytes. */
+static inline uint64_t storage_page_up(uint64_t bytes)
+{
+    uint64_t page = storage_page_size();
+    return (bytes + page - 1) & -page;
 }
 
 /* The largest folio of the page cache, and its alignment: what a full page of page table entries

@@ -15,8 +15,8 @@ static void delay(int max_us)
     usleep((seed >> 8) % (unsigned)max_us);
 }
 
-/* Of one file, where neighbours share pages. A part that a network device may write into is a copy:
- * its bytes, and no others, go to the file when they are synchronised. */
+/* All parts are in one file, and neighbours share pages. A part that a network device may write
+ * into is a copy: its bytes, and no others, go to the file when they are synchronised. */
 CASE(parts_that_devices_write_to)
 {
     enum { FIRST = 16, SIZE = 20000, AT = 100 }; /* MPICH rounds addresses down to 16 bytes */
