@@ -156,7 +156,7 @@ static int run_task(int out, const char *const argv[])
     attr.message = message;
     attr.message_size = sizeof(message);
     int id = onespace_spawn(argv[0], (char *const *)argv, NULL, &attr);
-    int result = id > 0 ? onespace_wait(id, &status, 10000) : id;
+    int result = id > 0 ? onespace_wait(id, &status, 60000) : id;
     if (result < 0) {
         dprintf(out, "failed %d %s\n", result, message[0] ? message : strerror(-result));
         return -1;
@@ -213,7 +213,7 @@ void doctor_trial(void)
         return;
     }
     char answer[1024];
-    int status = doctor_child(run_trial, NULL, answer, sizeof(answer), 20000);
+    int status = doctor_child(run_trial, NULL, answer, sizeof(answer), 60000);
     const char *ran = strstr(answer, "ran "), *survived = strstr(answer, "survived ");
     char *failed = strstr(answer, "failed ");
     if (failed) {

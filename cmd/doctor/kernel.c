@@ -69,7 +69,7 @@ static void say_futex_hash(struct kernel_release kernel)
                    "wake-up can be lost when a private one comes");
         return;
     }
-    int status = doctor_child(set_futex_slots, NULL, answer, sizeof(answer), 5000);
+    int status = doctor_child(set_futex_slots, NULL, answer, sizeof(answer), 60000);
     if (status == 0 && strcmp(answer, "0") == 0)
         doctor_say(DOCTOR_GOOD, subject, NULL,
                    "private, and its size can be fixed before the first task, "
@@ -194,7 +194,7 @@ static void try_call(int out, void *context)
 static int outcome(int (*call)(void))
 {
     char answer[16];
-    int status = doctor_child(try_call, &call, answer, sizeof(answer), 5000);
+    int status = doctor_child(try_call, &call, answer, sizeof(answer), 60000);
     return status == 0 ? atoi(answer) : -1;
 }
 

@@ -14,7 +14,7 @@
 
 #include "storage/region/region.h"
 
-enum { SIZE = 8 << 20, SMALL = 64 << 10, TIMEOUT_MS = 20000 };
+enum { SIZE = 8 << 20, SMALL = 64 << 10, TIMEOUT_MS = 60000 };
 
 /* The results of the child, which writes them as one line of numbers. */
 struct storage_trial {

@@ -60,6 +60,22 @@ static void join_launch(struct host *host, struct request *request)
     (void)launch_acknowledge(request); /* ignore errors: a later read reports EOF */
 }
 
+/* The launcher learns of the shim's end and handles it; it is not a failure to start. */
+static void leave(struct host *host, struct request *request)
+{
+    struct launch *launch = request->launch;
+    host->ranks_seen++;
+    close(request->socket);
+    request_free(request);
+    launch_leave(host, launch);
+}
+
+static int has_gone(const struct request *request)
+{
+    struct pollfd end = {request->socket, POLLIN, 0};
+    return poll(&end, 1, 0) > 0 && (end.revents & POLLHUP);
+}
+
 /* If the launcher said how many ranks it starts on this node, the host starts them together. Ranks
  * that spin until the last one has started would take the CPUs that the last ones need to start. */
 static void admit_request(struct host *host, struct request *request)
@@ -68,6 +84,10 @@ static void admit_request(struct host *host, struct request *request)
     struct request **last = &host->waiting;
     join_launch(host, request);
     int result = check_request(host, request, message, sizeof(message));
+    if (result < 0 && request->head.absence == PROTOCOL_PRESENT && has_gone(request)) {
+        leave(host, request);
+        return;
+    }
     if (result < 0) {
         host->ranks_seen++;
         launch_refuse(host, request, result, result == -EMFILE ? NO_DESCRIPTORS : message);

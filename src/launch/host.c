@@ -304,7 +304,7 @@ static int must_await_others(const struct client *client)
 /* Releases shims that have waited long enough for tasks of their launch that did not end. */
 static void remove_clients_that_waited(struct host *host)
 {
-    enum { AWAIT_OTHERS_MS = 2000 };
+    enum { AWAIT_OTHERS_MS = 5000 };
     const struct launch *launch = host->launches;
     while (launch && (!launch->ended || host_now_ms() - launch->ended_ms < AWAIT_OTHERS_MS))
         launch = launch->next;
@@ -354,7 +354,7 @@ static void write_status(const struct host *host, const struct onespace_status *
  * tasks that wait for one another may make no more such system calls. */
 static void report_exhausted_mappings(const struct host *host)
 {
-    enum { REPORT_MS = 5000 };
+    enum { REPORT_MS = 10000 };
     static const struct onespace_status none;
     static uint32_t known; /* of this one thread */
     static int64_t until;

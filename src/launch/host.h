@@ -29,7 +29,7 @@ struct launch;
 
 /* From the first to the last descriptor that a shim sends. The host serves nothing else meanwhile.
  */
-enum { DESCRIPTORS_TIMEOUT_MS = 2000 };
+enum { DESCRIPTORS_TIMEOUT_MS = 10000 };
 
 /* The descriptors that a task inherits from its shim.
  *
@@ -114,7 +114,7 @@ void launch_kill_failed(struct host *host);
 /* Whether launch_kill_failed will have something to do. */
 int launch_kill_is_pending(const struct host *host);
 /* Called for some seconds after a system call has failed for lack of mappings. Tells the running
- * ranks of each launch, and fails a launch that has had no mappings for two seconds: ranks that
+ * ranks of each launch, and fails a launch that has had no mappings for five seconds: ranks that
  * wait for one that cannot continue would wait for ever. */
 void launch_check_mappings(struct host *host);
 /* A member's task has ended. If it ended badly and mappings have run out, the launch has failed,

@@ -18,10 +18,15 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "base/proc.h"
 #include "launch/capacity.h"
 #include "space/registry.h"
 
-enum { GRACE_MS = 2000, FORGET_MS = 5000 };
+enum {
+    GRACE_MS = 2000,          /* a launcher has so long to end the ranks of a failed launch */
+    FORGET_MS = 10000,        /* for ranks that come late, as long as the host waits for them */
+    MAPPINGS_GRACE_MS = 5000, /* a space has so long to recover when no mappings are left */
+};
 
 /* ---- Members ---- */
 
@@ -247,10 +252,10 @@ static void check_mappings(struct host *host, struct launch *launch, int64_t now
     }
     if (!launch->exhausted_ms)
         launch->exhausted_ms = now;
-    if (now - launch->exhausted_ms < GRACE_MS)
+    if (now - launch->exhausted_ms < MAPPINGS_GRACE_MS)
         return;
     fail(launch, -ENOMEM, message);
-    launch->failed_ms = launch->exhausted_ms; /* the grace period is over */
+    launch->failed_ms = launch->exhausted_ms; /* no second grace period */
 }
 
 void launch_check_mappings(struct host *host)
@@ -280,8 +285,9 @@ void launch_check_mappings(struct host *host)
  * parent reap a traced process only when the tracer has reaped it or detaches. A failed rank's shim
  * is let go when Hydra has killed another one, or after FAILED_TIMEOUT_MS: Hydra learns of the
  * crash of a program without MPI only by reaping its shim. Killed shims are let go CLOSING_MS after
- * all tasks of the launch have ended, in which Hydra sees the end of the output. A shim whose
- * parent is not Hydra's proxy, but a script, needs nothing of this.
+ * all tasks of the launch have ended, in which Hydra sees the end of the output. On a busy machine
+ * that is not enough: the proxy must also be asleep, for what it is to see has woken it. A shim
+ * whose parent is not Hydra's proxy, but a script, needs nothing of this.
  *
  * When all tasks have ended by a signal that Hydra forwarded, the host traces all shims until each
  * has stopped at the beginning of its exit. Before that no shim can be reaped, and after it no shim
@@ -291,9 +297,10 @@ void launch_check_mappings(struct host *host)
  * whatever its state. */
 
 /* TRACE_TIMEOUT_MS: Hydra kills at once, if at all. It does not kill ranks that have called
- * PMI_Finalize. */
+ * PMI_Finalize. LONGEST_MS: for a proxy that is stopped, and for killed tasks that do not end. */
 enum {
     TRACE_TIMEOUT_MS = 5000,
+    LONGEST_MS = 60000,
     TRACE_INTERVAL_MS = 5,
     FAILED_TIMEOUT_MS = 500,
     CLOSING_MS = 300,
@@ -310,6 +317,7 @@ struct traced_shim {
 
 struct tracer {
     const struct launch *launch; /* NULL: until each shim has begun to exit */
+    int proxy;                   /* Hydra's, the parent of all the shims; its PID */
     int has_killed;              /* Hydra has killed a shim */
     unsigned count;
     struct traced_shim shims[];
@@ -339,6 +347,14 @@ static void pass_on_signal(pid_t shim)
         ptrace(PTRACE_CONT, shim, 0, (long)(is_event ? 0 : number));
 }
 
+/* Whether the proxy runs or waits for a CPU, and thus may not have seen yet what has happened. */
+static int proxy_is_busy(const struct tracer *own)
+{
+    struct proc_stat stat;
+    return own->proxy && proc_read_stat(own->proxy, &stat) == 0 && stat.state != 'S' &&
+           stat.state != 'Z';
+}
+
 /* Whether the parent must not reap the shim yet, which has ended. A shim that Hydra has killed has
  * not the status of its task, even if that has failed. */
 static int must_stay(struct tracer *own, struct traced_shim *shim, const siginfo_t *info)
@@ -354,7 +370,7 @@ static int must_stay(struct tracer *own, struct traced_shim *shim, const siginfo
     shim->has_ended = 1;
     if (shim->was_killed || !has_failed)
         return shim->was_killed;
-    return !own->has_killed && futex_now_ns() < shim->deadline;
+    return !own->has_killed && (futex_now_ns() < shim->deadline || proxy_is_busy(own));
 }
 
 /* Returns whether the tracer must attend to the shim again. */
@@ -417,11 +433,14 @@ static void *trace(void *argument)
         if (ptrace(PTRACE_SEIZE, own->shims[i].pid, 0, options) != 0)
             own->shims[i].pid = 0;
     sem_post(&tracing_begun);
-    uint64_t deadline = futex_deadline(TRACE_TIMEOUT_MS);
-    while (trace_shims(own) && futex_now_ns() < deadline)
+    uint64_t deadline = futex_deadline(TRACE_TIMEOUT_MS), last = futex_deadline(LONGEST_MS), now;
+    while (trace_shims(own) && (now = futex_now_ns()) < last &&
+           (now < deadline || own->has_killed || proxy_is_busy(own)))
         nanosleep(&interval, NULL);
     if (holds_some(own))
         nanosleep(&closing, NULL);
+    while (holds_some(own) && proxy_is_busy(own) && futex_now_ns() < last)
+        nanosleep(&interval, NULL);
     atomic_store_explicit(&held, NULL, memory_order_relaxed);
     atomic_store_explicit(&is_tracing, 0, memory_order_release);
     return NULL;
@@ -440,6 +459,9 @@ static int list_shims(const struct host *host, const struct launch *launch, int 
             (!is_failed || client->hydra == PROTOCOL_HYDRA_PARENT) &&
             peer_confirm(client->socket, &client->peer) == 0)
             tracer->shims[tracer->count++].pid = client->peer.pid;
+    struct proc_stat stat;
+    if (is_failed && tracer->count && proc_read_stat(tracer->shims[0].pid, &stat) == 0)
+        tracer->proxy = stat.parent;
     return 1;
 }
 

@@ -205,6 +205,8 @@ int signal_stops(int number)
 void signal_stop_self(int number)
 {
     sigset_t set;
+    if (sigpending(&set) == 0 && sigismember(&set, SIGCONT))
+        return; /* continued meanwhile: a stop signal would discard the pending SIGCONT */
     sigemptyset(&set);
     sigaddset(&set, number);
     raise(number);

@@ -90,7 +90,7 @@ union fd_space {
  * counts those of all processes of a user, and other processes will receive theirs soon. */
 static int should_retry(int error, int *tries)
 {
-    enum { TRIES = 200 };
+    enum { TRIES = 3000 };
     static const struct timespec moment = {.tv_nsec = 10000000};
     if (error != ETOOMANYREFS || ++*tries > TRIES)
         return error == EINTR;

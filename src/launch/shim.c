@@ -200,14 +200,15 @@ static int print_failure(const char *message)
 static int token = -1;
 
 /* Prints a message that concerns all ranks of a launch, unless another shim does. Without a token
- * the first rank prints it, and the others do if the launcher has not ended them a second later. */
+ * the first rank prints it, and the others do if the launcher has not ended them five seconds
+ * later. */
 static int print_failure_once(const struct shim_task *task, const char *message)
 {
-    static const struct timespec second = {.tv_sec = 1};
+    static const struct timespec while_first_prints = {.tv_sec = 5};
     if (task->number >= 0 && token >= 0 && !say_once_claim(token))
         return EXIT_FAILURE;
     if (task->number > 0 && token < 0)
-        nanosleep(&second, NULL);
+        nanosleep(&while_first_prints, NULL);
     print_failure(message);
     if (task->number >= 0 && token >= 0)
         say_once_done(token);
@@ -221,12 +222,12 @@ static int print_host_failure(const struct shim_task *task, const char *message)
 }
 
 /* Ranks that come late start another host, where the other ranks will never come. If such a
- * host exists within a second, tells it that the launch has failed. */
+ * host exists within ten seconds, tells it that the launch has failed. */
 static void notify_next_host(const struct shim_task *task)
 {
-    enum { TRIES = 20 };
+    enum { TRIES = 200 };
     static const struct timespec pause = {.tv_nsec = 50000000};
-    static const struct timeval timeout = {.tv_sec = 1};
+    static const struct timeval timeout = {.tv_sec = 10};
     struct protocol_greeting greeting;
     struct protocol_reply reply;
     struct shared_header own = protocol_header();

@@ -15,7 +15,7 @@ extern "C" {
 
 namespace
 {
-int refused, groups_started;
+int refused, groups_started, identity_result;
 }
 
 extern "C" {
@@ -23,12 +23,16 @@ extern "C" {
 int identity_check(int, const peer *, const protocol_self_report *, int, identity_change *, char *,
                    size_t)
 {
-    return 0;
+    return identity_result;
 }
 
 launch *launch_join(host *, const protocol_request *)
 {
     return nullptr;
+}
+
+void launch_leave(host *, launch *)
+{
 }
 
 void identity_report_self(protocol_self_report *)
@@ -89,7 +93,7 @@ class Arrivals : public ::testing::Test
   protected:
     void SetUp() override
     {
-        refused = groups_started = 0;
+        refused = groups_started = identity_result = 0;
         server.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_un any = {};
         any.sun_family = AF_UNIX; // the kernel chooses a name
@@ -165,6 +169,21 @@ TEST_F(Arrivals, ranks_that_fail_while_they_ask_are_counted)
     EXPECT_EQ(server.ranks_seen, 1 + 1);
     EXPECT_EQ(groups_started, 1);
     close(rank);
+}
+
+TEST_F(Arrivals, rank_that_was_killed_after_its_request_ends_no_other)
+{
+    int killed = connection(), other = connection();
+    identity_result = -ECONNREFUSED; // as of a process that /proc does not show any more
+    send(killed, request());
+    close(killed);
+    host_serve_arrivals(&server);
+    EXPECT_EQ(refused, 0);
+    EXPECT_EQ(server.ranks_seen, 1);
+    send(other, request());
+    host_serve_arrivals(&server);
+    EXPECT_EQ(refused, 1);
+    close(other);
 }
 
 TEST_F(Arrivals, request_that_comes_byte_by_byte_is_not_waited_for)

@@ -55,7 +55,7 @@ int in_child(const std::vector<int32_t> &numbers, const std::function<int(descri
                            fds.data(),
                            received.data(),
                            {},
-                           deadline_in(10000),
+                           deadline_in(600000),
                            nullptr};
         getrlimit(RLIMIT_NOFILE, &all.limit);
         _exit(run(all));

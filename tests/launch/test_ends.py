@@ -341,6 +341,23 @@ def test_stop_and_continue(job):
     assert command.finish().code == 256 - signal.SIGTERM
 
 
+def test_continued_before_it_has_stopped(job, tool, tmp_path):
+    """The shim is held between forwarding the signal to stop and its own stop, which must not discard the SIGCONT."""
+    trace = tmp_path / "trace"
+    late = [tool("strace", "strace"), "-D", "-qq", "-o", str(trace), "-e", "trace=sendto", "-e",
+            "inject=sendto:delay_exit=3000000:when=3+"]  # after the two parts of the request
+    run = [*late, *RUN, "--space", "z", *sh("echo pid $$; exec sleep 40")]
+    command = job.start([sys.executable, "-c", SHELL, *run])
+    command.wait_for("pid")
+    shim = job.shims()[0].pid
+    os.kill(shim, signal.SIGTSTP)
+    assert eventually(lambda: trace.read_text().count("sendto(") == 3), trace.read_text()
+    os.kill(shim, signal.SIGCONT)
+    assert eventually(lambda: trace.read_text().count("sendto(") == 4), trace.read_text()  # SIGCONT is forwarded
+    os.kill(shim, signal.SIGTERM)
+    assert command.finish().code == 256 - signal.SIGTERM
+
+
 def test_session_leader_ignores_the_terminals_stop(job):
     """As plain processes do: nobody could let a session of its own go on."""
     command = job.start([*RUN, "--space", "z", *sh("echo pid $$ $(ps -o sid= -p $$); exec sleep 40")])
@@ -419,11 +436,11 @@ def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
 
 def test_host_that_is_killed_before_its_shim_reaches_it_is_replaced(job, tool):
     late = [tool("strace", "strace"), "-qq", "-o", "/dev/null", "-e", "trace=connect", "-e",
-            "inject=connect:delay_enter=5000000:when=3"]  # the one after the host was started
+            "inject=connect:delay_enter=8000000:when=3"]  # the one after the host was started
     command = job.start([*late, *RUN, "--space", "lost", "echo", "ran"])
-    while not job.hosts() and command.process.poll() is None:
+    while not (hosts := job.hosts()) and command.process.poll() is None:
         time.sleep(0.01)
-    os.kill(job.hosts()[0].pid, signal.SIGKILL)
+    os.kill(hosts[0].pid, signal.SIGKILL)
     command.finish().expect(out="ran\n")
 
 

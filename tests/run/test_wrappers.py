@@ -16,7 +16,7 @@ EXECUTE = {
     "bash": ["bash", "-c", 'exec "$0" "$@"'],
 }
 START = {
-    "timeout": ["timeout", "20"], "time": ["time"], "xargs": ["xargs", "-a", "/dev/null"], "strace": ["strace", "-qq"],
+    "timeout": ["timeout", "600"], "time": ["time"], "xargs": ["xargs", "-a", "/dev/null"], "strace": ["strace", "-qq"],
     "perf": ["perf", "stat", "-o", "/dev/null"], "fakeroot": ["fakeroot"],
 }
 NOT_TRIED = {"make", "ltrace", "valgrind", "gdb", "sudo", "su", "sg", "R", "Rscript"}

@@ -65,6 +65,6 @@ int main(int argc, char **argv)
     }
     if (high - low != (ptrdiff_t)(count - 1) * PAGE || munmap(low, (size_t)count * PAGE) != 0)
         return 6;
-    sleep(5); /* longer than a job without mappings lives */
+    sleep(8); /* longer than a job without mappings lives */
     return onespace_barrier(60000) == 0 ? 0 : 5;
 }

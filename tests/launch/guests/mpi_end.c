@@ -39,11 +39,11 @@ int main(int argc, char **argv)
     printf("rank %d ready as %d\n", rank, getpid());
     fflush(stdout);
     if (strcmp(how, "sleep") == 0)
-        sleep(60);
+        sleep(600);
     if (rank == ranks - 1 || strstr(how, "-all") || (strstr(how, "-two") && rank == ranks - 2))
         end(how);
     else if (strncmp(how, "finalized", 9) != 0 && strcmp(how, "return") != 0)
-        sleep(60); /* a rank that waits inside MPI would spin; the launcher must end this one */
+        sleep(600); /* a rank that waits inside MPI would spin; the launcher must end this one */
     MPI_Finalize();
     return 0;
 }

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         sigaction(atoi(argv[i]), &action, NULL);
     puts("ready");
     fflush(stdout);
-    alarm(120);
+    alarm(600);
     while (!got)
         sigsuspend(&before);
     printf("got %d value %d\n", (int)got, (int)value);

@@ -43,7 +43,7 @@ static void *in_thread(void *argument)
         exit(22);
     if (strcmp(how, "thread-exec") == 0)
         execl("/bin/sh", "sh", "-c", "exit 23", (char *)NULL);
-    sleep(60);
+    sleep(600);
     return NULL;
 }
 
@@ -94,6 +94,6 @@ int main(int argc, char **argv)
         return 28;
     }
     if (strncmp(how, "thread", 6) == 0)
-        sleep(60);
+        sleep(600);
     return strcmp(how, "atexit-crash") == 0 ? 0 : 29;
 }

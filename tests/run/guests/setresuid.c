@@ -10,6 +10,6 @@ int main(int argc, char **argv)
     printf("user %d\n", geteuid());
     fflush(stdout);
     if (argc > 1)
-        sleep(60);
+        sleep(600);
     return 0;
 }

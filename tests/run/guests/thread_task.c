@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "wait") == 0) {
         puts("waiting");
         fflush(stdout);
-        sleep(30);
+        sleep(600);
     }
     return 0;
 }
