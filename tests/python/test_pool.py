@@ -123,6 +123,57 @@ def test_iterables_may_be_endless_or_fail(program):
         """)
 
 
+def test_iterables_may_wait_for_results(program):
+    """Of other calls, or of the same iterator, as those that limit their own number of items do."""
+    program(FUNCTIONS, """
+        import itertools
+        with onespace.Pool(2) as pool:
+            for method in (pool.imap, pool.imap_unordered):
+                chained = method(square, (pool.apply(square, (i,)) for i in range(50)))
+                assert sorted(chained) == [i ** 4 for i in range(50)]
+                permits, found = threading.Semaphore(1), []
+                def limited():
+                    for i in range(50):
+                        assert permits.acquire(timeout=180)
+                        yield i
+                for value in method(square, limited()):
+                    found.append(value)
+                    permits.release()
+                assert found == [i * i for i in range(50)]
+        """)
+
+
+def test_items_are_taken_as_results_are_consumed(program):
+    program(FUNCTIONS, """
+        import itertools
+        with onespace.Pool(2) as pool:
+            for method in (pool.imap, pool.imap_unordered):
+                items = itertools.count()
+                iterator = method(square, items)
+                for limit in (8, 18):
+                    until(lambda: not pool._group._posted and not pool._group._queue and len(iterator._submitted) > 4)
+                    time.sleep(0.1)
+                    taken = items.__reduce__()[1][0]
+                    assert taken <= limit, taken
+                    for _ in range(10 if limit == 8 else 0):
+                        next(iterator)
+        """)
+
+
+def test_terminate_ends_iterators(program):
+    """Also one whose iterable waits for ever."""
+    program(FUNCTIONS, """
+        import itertools
+        pool, never = onespace.Pool(2), threading.Event()
+        abandoned, waiting = pool.imap(square, itertools.count()), pool.imap(square, iter(never.wait, 1))
+        next(abandoned)
+        pool.terminate()
+        pool.join()
+        with raises(BrokenProcessPool, "terminated"):
+            list(abandoned)
+        """)
+
+
 def test_threads_share_an_iterator(program):
     program(FUNCTIONS, """
         with onespace.Pool(2) as pool:

@@ -5,6 +5,7 @@ import collections
 import itertools
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
@@ -78,74 +79,77 @@ class AsyncResult:
 
 
 class _ResultIterator:
-    """Submits the calls of an iterable's items and iterates over their results. At most four calls per worker are
-    submitted ahead of time, so the iterable may be endless."""
+    """Iterates over the results of calls that a thread submits. It is a thread because the iterable may wait for other
+    results, or for the consumer. At most four calls per worker are submitted and not consumed, so the iterable may be
+    endless; Pool.join lifts this limit."""
 
     def __init__(self, pool: Pool, fn: Callable, items: Iterable, chunksize: int, in_order: bool):
         if chunksize < 1:
             raise ValueError(f"Chunksize must be 1+, not {chunksize}")
+        pool._group.check_process()
         self._pool, self._in_order, self._chunked = pool, in_order, chunksize > 1
         self._fn = partial(call_chunk, fn) if self._chunked else fn
         # The arguments of each call: (item,), or for a chunk ([(item,), ...],).
         self._items: Iterator[tuple] = zip(chunks_of(zip(items), chunksize) if self._chunked else items)
+        self._limit = 4 * pool.workers
         self._condition = Condition()
-        self._submitted: collections.deque[Future] = collections.deque()  # in order of submission
-        self._done: collections.deque[Future] = collections.deque()  # in order of completion
+        self._submitted: collections.deque[Future] = collections.deque()  # and not consumed, in order of submission
+        self._done: collections.deque[Future] = collections.deque()  # in order of completion, unless in_order
         self._iterable_error: BaseException | None = None  # raised by the iterable
         self._is_exhausted = False
         self._chunk_results: collections.deque = collections.deque()  # of the current chunk
-        self._calls_to_submit = 0
-        self._is_submitting = False
         pool._add_iterator(self)
-        self._submit_calls(4 * pool.workers)
+        threading.Thread(target=self._submit_calls, name="onespace-imap", daemon=True).start()
 
-    def _submit_calls(self, count: int) -> None:
-        """Submit the next calls. A call that fails at once calls this again: the loop avoids recursion."""
-        with self._condition:
-            self._calls_to_submit += count
-            if self._is_submitting:
-                return
-            self._is_submitting = True
-            try:
-                while self._calls_to_submit > 0 and not self._is_exhausted:
-                    self._calls_to_submit -= 1
-                    self._submit_next()
-            finally:
-                self._is_submitting = False
-
-    def _submit_next(self) -> None:
+    def _submit_calls(self) -> None:
+        error = None
         try:
-            future = self._pool._executor.submit(self._fn, *next(self._items))
-        except BaseException as error:
-            self._is_exhausted = True
-            self._iterable_error = None if isinstance(error, StopIteration) else error
+            for args in self._items:
+                future = self._pool._executor.submit(self._fn, *args)
+                del args  # may be large
+                with self._condition:
+                    self._submitted.append(future)
+                    self._condition.notify_all()
+                if not self._in_order:
+                    future.add_done_callback(self._on_done)
+                del future
+                if len(self._submitted) >= self._limit:
+                    self._condition.wait_until(self._may_submit)
+        except BaseException as raised:
+            error = raised
+        with self._condition:
+            self._iterable_error, self._is_exhausted = error, True
             self._condition.notify_all()
-            self._pool._remove_iterator(self)
-        else:
-            self._submitted.append(future)
-            future.add_done_callback(self._on_done)
+        self._pool._remove_iterator(self)
+
+    def _may_submit(self) -> bool:
+        return len(self._submitted) <= self._limit // 2 or self._pool._submits_all
 
     def _on_done(self, future: Future) -> None:
         with self._condition:
             self._done.append(future)
             self._condition.notify_all()
-        self._submit_calls(1)
+
+    def _on_consumed(self) -> None:
+        if len(self._submitted) == self._limit // 2:
+            self._condition.notify_all()
 
     def _next_future(self, timeout: float | None) -> Future | None:
         """The next future that is done; None after the timeout."""
+        end = None if timeout is None else time.monotonic() + timeout
         while True:
-            future = self._condition.wait_until(self._take_in_order if self._in_order else self._take_done, timeout)
+            left = None if end is None else end - time.monotonic()
+            future = self._condition.wait_until(self._take_in_order if self._in_order else self._take_done, left)
             if future is None or not self._in_order:
                 return future
-            future.wait_done(timeout)
+            future.wait_done(None if end is None else end - time.monotonic())
             if not future.done():
                 return None
             with self._condition:
                 if not self._submitted or self._submitted[0] is not future:
                     continue  # another thread has taken it
                 self._submitted.popleft()
-                if future in self._done:
-                    self._done.remove(future)
+                self._on_consumed()
                 return future
 
     def _take_in_order(self) -> Future | None:
@@ -154,12 +158,13 @@ class _ResultIterator:
         return self._submitted[0] if self._submitted else None
 
     def _take_done(self) -> Future | None:
-        if not self._done and not self._submitted and self._is_exhausted:
+        if not self._submitted and self._is_exhausted:
             self._raise_end()
         if not self._done:
             return None
         future = self._done.popleft()
         self._submitted.remove(future)
+        self._on_consumed()
         return future
 
     def _raise_end(self) -> None:
@@ -176,6 +181,7 @@ class _ResultIterator:
 
     def next(self, timeout: float | None = None) -> Any:
         """The next result. multiprocessing.TimeoutError: no result in time."""
+        self._pool._group.check_process()
         if not self._chunk_results:
             future = self._next_future(timeout)
             if future is None:
@@ -200,6 +206,7 @@ class Pool:
                                   max_tasks_per_child=maxtasksperchild, **options)
         self._group = self._executor._group
         self._is_closed = False
+        self._submits_all = False  # iterators do not wait until results are consumed
         self._iterators_changed = Condition()
         self._iterators: set[_ResultIterator] = set()  # with calls to submit; protected by _iterators_changed
         self._group.start_all()
@@ -259,6 +266,14 @@ class Pool:
         with self._iterators_changed:
             self._iterators.add(iterator)
 
+    def _submit_all(self) -> None:
+        self._submits_all = True
+        with self._iterators_changed:
+            iterators = list(self._iterators)
+        for iterator in iterators:
+            with iterator._condition:
+                iterator._condition.notify_all()
+
     def _remove_iterator(self, iterator: _ResultIterator) -> None:
         with self._iterators_changed:
             self._iterators.discard(iterator)
@@ -288,6 +303,8 @@ class Pool:
         """Kill the workers. Calls without a result fail with BrokenProcessPool."""
         self._is_closed = True
         self._group.terminate("the pool was terminated")
+        if not self._group.is_forked_child:
+            self._submit_all()  # fails, which ends the iterators
 
     def join(self) -> None:
         """Wait until the workers have ended. Precondition: close() or terminate()."""
@@ -295,7 +312,9 @@ class Pool:
             raise ValueError("Pool is still running")
         if self._group.is_forked_child:
             return
-        self._iterators_changed.wait_until(lambda: not self._iterators)
+        self._submit_all()
+        # An iterable that waits for ever does not keep a terminated pool from ending.
+        self._iterators_changed.wait_until(lambda: not self._iterators or not self._group.is_usable)
         self._group.join()
 
     def __enter__(self) -> Pool:
