@@ -280,6 +280,22 @@ def test_callback_may_submit(program):
         """)
 
 
+@pytest.mark.parametrize("end", ["shutdown", "kill"])
+def test_callback_may_end_the_pool(program, end):
+    """Here the receiving thread waits until another thread has handled the result and run the callback."""
+    program(FUNCTIONS, f"""
+        pool, ended = onespace.Executor(1), []
+        assert pool.submit(add, 1).result(180) == 1
+        future = pool.submit(add, 1)
+        with pool._group._message_lock:
+            future.add_done_callback(lambda _: ended.append(pool.{end}()))
+            while not ended:
+                pool._group.handle_messages()
+        pool.shutdown()
+        assert ended == [None] and not pool._group._workers
+        """)
+
+
 def test_no_calls_after_shutdown(program):
     program(FUNCTIONS, """
         pool = onespace.Executor(1)

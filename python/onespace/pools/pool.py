@@ -307,10 +307,10 @@ class Pool:
             self._submit_all()  # fails, which ends the iterators
 
     def join(self) -> None:
-        """Wait until the workers have ended. Precondition: close() or terminate()."""
+        """Wait until the workers have ended. Precondition: close() or terminate(). In a callback it does not wait."""
         if not self._is_closed:
             raise ValueError("Pool is still running")
-        if self._group.is_forked_child:
+        if self._group.is_forked_child or self._group.is_in_callback:
             return
         self._submit_all()
         # An iterable that waits for ever does not keep a terminated pool from ending.

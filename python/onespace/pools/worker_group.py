@@ -268,6 +268,11 @@ class WorkerGroup:
         no thread of the child releases them: check this before acquiring a lock."""
         return os.getpid() != self._pid
 
+    @property
+    def is_in_callback(self) -> bool:
+        """Whether this thread runs a callback of a future that got its result."""
+        return self._message_lock._is_owned() or self._state_lock._is_owned()  # type: ignore[attr-defined]
+
     def check_process(self) -> None:
         """Raise RuntimeError in a forked child."""
         if self.is_forked_child:
@@ -541,8 +546,9 @@ class WorkerGroup:
             self._wake()
 
     def join(self) -> None:
-        """Wait until the workers have ended. Precondition: close() or terminate()."""
-        if self.is_forked_child or self._thread is threading.current_thread():
+        """Wait until the workers have ended. Precondition: close() or terminate(). In a callback of a future it returns
+        at once, because the receiving thread may wait for the callback."""
+        if self.is_forked_child or self.is_in_callback:
             return
         # Before Python 3.13 Thread.join marks the thread as ended if a signal handler raises an exception in it.
         while not self._is_finished:
