@@ -252,6 +252,50 @@ def test_waits_end_in_time(program):
         """)
 
 
+def test_timeout_is_kept_while_other_results_arrive(program):
+    """Here they never cease: a result is always said to have arrived."""
+    program(FUNCTIONS, """
+        pool = onespace.Executor(1)
+        future = pool.submit(wait_for, "a")
+        group, dispatcher = pool._group, pool._group.dispatcher
+        class Busy:
+            def poll_results(self):
+                return True
+            def __getattr__(self, name):
+                return getattr(dispatcher, name)
+        group.dispatcher = Busy()
+        with raises(concurrent.futures.TimeoutError):
+            future.result(0.1)
+        open("a", "w").close()
+        assert future.result(180) == "a"
+        pool.shutdown()
+        """)
+
+
+def test_callbacks_run_after_one_was_interrupted(program):
+    """As Ctrl-C interrupts one, in a thread that polls for the result. Each runs once, and no thread waits for ever."""
+    program(FUNCTIONS, """
+        class Interrupted(BaseException):
+            pass
+        def interrupted(_):
+            found.append("interrupted")
+            raise Interrupted
+        with onespace.Executor(1) as pool:
+            assert pool.submit(add, 1).result(180) == 1
+            found, group = [], pool._group
+            with group._message_lock:
+                future = pool.submit(add, 1)
+                future.add_done_callback(interrupted)
+                future.add_done_callback(lambda _: found.append("ran"))
+                try:
+                    until(lambda: group.handle_messages() or future.done())
+                except Interrupted:
+                    assert found == ["interrupted"]
+            until(lambda: not group._posted)
+            assert found == ["interrupted", "ran"], found
+        """)
+
+
 def test_waiting_calls_can_be_cancelled(program):
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:

@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from concurrent.futures import Executor as _Base
 from concurrent.futures import Future as _Future
 from concurrent.futures import TimeoutError as _TimeoutError  # before Python 3.11 not the built-in one
+from concurrent.futures._base import LOGGER
 from functools import partial
 from typing import Any, Union
 
@@ -84,6 +85,26 @@ class Future(_Future):
             pass
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
+    def announce(self) -> None:
+        """Wake the waiting threads and run the remaining callbacks of a future that is done: Ctrl-C may have interrupted
+        set_result or set_exception."""
+        with self._condition:
+            self._condition.notify_all()
+        self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        """As the base class, but each callback runs once, even if an exception such as KeyboardInterrupt ends one and
+        this is called again."""
+        while True:
+            try:
+                callback = self._done_callbacks.pop(0)
+            except IndexError:
+                return
+            try:
+                callback(self)
+            except Exception:
+                LOGGER.exception("exception calling callback for %r", self)
+
     def _wait(self, timeout: float | None) -> None:
         left = self._poll_result(timeout)
         if self._state in ("PENDING", "RUNNING"):
@@ -96,7 +117,7 @@ class Future(_Future):
         if self.done() or (timeout is not None and timeout <= 0):
             return timeout
         begin = time.monotonic()
-        self._group.poll(self)
+        self._group.poll(self, timeout)
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import collections
 import errno
+import math
 import os
 import pickle
 import select
@@ -21,6 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
@@ -397,15 +399,21 @@ class WorkerGroup:
 
     # ---- Results ----
 
-    def poll(self, future: Future) -> None:
-        """Poll for the result while results arrive or CPUs are free."""
+    def poll(self, future: Future, timeout: float | None) -> None:
+        """Poll for the result while results arrive or CPUs are free, at most `timeout` seconds."""
         self.check_process()
-        while not future.done() and self.dispatcher.poll_results():
-            self.handle_messages()
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        try:
+            while not future.done() and time.monotonic() < end and self.dispatcher.poll_results():
+                self.handle_messages()
+        except BaseException:
+            self._wake()  # a message that arrived during the poll has woken no thread
+            raise
 
     def handle_messages(self) -> None:
         """Handle the received messages. Ctrl-C may interrupt this anywhere: the receiving thread then handles the
-        remaining messages. It may handle one of them again, which is harmless: a future keeps its first result."""
+        remaining messages. It may handle one of them again, which is harmless: a future keeps its first result, and runs
+        each callback once."""
         with self._message_lock:
             try:
                 self.dispatcher.collect_results(self._received)
@@ -435,7 +443,9 @@ class WorkerGroup:
         future = self._posted.get(received.call_number)
         if future is None:
             return
-        if not future.done():
+        if future.done():
+            future.announce()
+        else:
             self._resolve(future, received, worker)
         with self._state_lock:
             self._posted.pop(received.call_number, None)
