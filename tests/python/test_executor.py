@@ -476,6 +476,55 @@ def deeper(level):
         """)
 
 
+def test_worker_may_answer_before_its_start_has_returned(program):
+    """The start of a worker ends when its first message has arrived, which another thread wants to handle."""
+    program(FUNCTIONS, """
+        from onespace.pools import worker_group
+        class SlowStart(worker_group.Worker):
+            def __init__(self, number, dispatcher, *others):
+                super().__init__(number, dispatcher, *others)
+                until(dispatcher.poll_results)
+                answered.set()
+                time.sleep(0.2)
+        worker_group.Worker, answered = SlowStart, threading.Event()
+        with onespace.Executor(1) as pool:
+            future = pool.submit(add, 1)
+            answered.wait()
+            assert future.result(180) == 1
+        """)
+
+
+def test_worker_that_closes_its_descriptors_is_no_failure_of_the_parent(program):
+    """Its end is expected then. The parent waits a second for it, in which it sends the result of its call."""
+    program(FUNCTIONS + """
+def close_all():
+    os.closerange(3, 1000)
+    time.sleep(0.2)
+    return 7
+""", """
+        with onespace.Executor(1) as pool:
+            try:
+                assert pool.submit(close_all).result(180) == 7
+            except BrokenProcessPool as error:  # on a busy machine the second is too short
+                assert "was killed by SIGKILL" in str(error), error
+        """)
+
+
+def test_interrupt_while_workers_start_leaves_them(program):
+    """As Ctrl-C, which the terminal also sends to workers whose interpreter has no handler yet."""
+    program(FUNCTIONS, """
+        signal.signal(signal.SIGINT, lambda *_: None)
+        from onespace.pools import worker_group
+        class Interrupted(worker_group.Worker):
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                os.kill(self.task.pid, signal.SIGINT)
+        worker_group.Worker = Interrupted
+        with onespace.Executor(2) as pool:
+            assert list(pool.map(add, range(20))) == list(range(20))
+        """)
+
+
 def test_workers_of_a_killed_worker_end(program):
     program(FUNCTIONS + """
 inner = None

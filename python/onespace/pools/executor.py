@@ -86,8 +86,8 @@ class Future(_Future):
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
     def announce(self) -> None:
-        """Wake the waiting threads and run the remaining callbacks of a future that is done: Ctrl-C may have interrupted
-        set_result or set_exception."""
+        """Wake the waiting threads and run the remaining callbacks of a future that is done: Ctrl-C may have
+        interrupted set_result or set_exception."""
         with self._condition:
             self._condition.notify_all()
         self._invoke_callbacks()

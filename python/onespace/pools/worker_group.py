@@ -322,25 +322,28 @@ class WorkerGroup:
         while self._needs_worker():
             number = next(number for number in range(self.worker_count) if number not in self._workers)
             cpus = self._cpus[number % len(self._cpus)] if self._cpus else ()
-            try:
-                worker = Worker(number, self.dispatcher, cpus, self._env)
-            except Exception as error:
-                if not self._workers:
-                    self._fail_all(f"no worker can be started: {messages.first_line(error)}", error)
-                return  # the existing workers make the calls
-            with self._state_lock:
-                self._workers[number] = worker
-                for descriptor in worker.descriptors():
-                    self._worker_by_fd[descriptor] = worker
-                    self._epoll.register(descriptor, select.EPOLLIN)
-                if self.broken is not None:
-                    worker.is_leaving = True
-                    worker.kill()
+            with self._message_lock:  # no thread handles the worker's messages before it is registered
+                try:
+                    worker = Worker(number, self.dispatcher, cpus, self._env)
+                except Exception as error:
+                    if not self._workers:
+                        self._fail_all(f"no worker can be started: {messages.first_line(error)}", error)
+                    return  # the existing workers make the calls
+                with self._state_lock:
+                    self._workers[number] = worker
+                    for descriptor in worker.descriptors():
+                        self._worker_by_fd[descriptor] = worker
+                        self._epoll.register(descriptor, select.EPOLLIN)
+                    worker.is_leaving |= self._workers_closed
+                    if self.broken is not None:
+                        worker.is_leaving = True
+                        worker.kill()
 
     def _remove_worker(self, worker: Worker) -> None:
         """Reap a worker that has ended or left the space."""
         self.handle_messages()  # those that it sent before
         code = worker.wait()
+        self.handle_messages()  # of a worker that closed its socket and went on
         with self._state_lock:
             self._workers.pop(worker.number, None)
             self.dispatcher.set_worker(worker.number, -1)
@@ -412,7 +415,7 @@ class WorkerGroup:
 
     def handle_messages(self) -> None:
         """Handle the received messages. Ctrl-C may interrupt this anywhere: the receiving thread then handles the
-        remaining messages. It may handle one of them again, which is harmless: a future keeps its first result, and runs
+        remaining messages. It may handle one of them again, which is harmless: a future keeps its first result and runs
         each callback once."""
         with self._message_lock:
             try:
@@ -486,6 +489,8 @@ class WorkerGroup:
     # ---- The receiving thread ----
 
     def _run(self) -> None:
+        # The workers inherit this. A Ctrl-C before they have a handler would end them; see worker_main.main.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self._receive()
         finally:

@@ -205,6 +205,7 @@ def main(address: int, number: int, socket: int, parent: int, parent_pid: int) -
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _on_sigint)
         signal.signal(WAKE_SIGNAL, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked by worker_group.WorkerGroup._run
     WorkerState.number = number
     endpoint = _attach(address, number, socket, parent, parent_pid)
     try:
