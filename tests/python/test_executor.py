@@ -312,6 +312,79 @@ def test_waiting_calls_can_be_cancelled(program):
         """)
 
 
+def test_call_that_cannot_be_posted_fails_alone(program):
+    """Its memory cannot be described any more when it is posted."""
+    program(FUNCTIONS, """
+        from onespace.pools import messages
+        with onespace.Executor(1) as pool:
+            assert pool.submit(add, 1).result(180) == 1
+            dumps = messages.dumps
+            messages.dumps = lambda *_: (b"", [object()])
+            future = pool.submit(add, 1)
+            messages.dumps = dumps
+            with raises(TypeError, "bytes-like"):
+                future.result(180)
+            assert pool.submit(add, 2).result(180) == 2
+        """)
+
+
+def test_call_is_posted_when_the_queue_is_free_again(program):
+    """Without another event: a worker that takes a call is preempted for some time."""
+    program(FUNCTIONS, """
+        with onespace.Executor(2) as pool:
+            assert pool.submit(add, 1).result(180) == 1
+            dispatcher = pool._group.dispatcher
+            class Full:
+                attempts = 0
+                def post(self, *arguments):
+                    self.attempts += 1
+                    return self.attempts > 5 and dispatcher.post(*arguments)
+                def __getattr__(self, name):
+                    return getattr(dispatcher, name)
+            pool._group.dispatcher = Full()
+            assert pool.submit(add, 2).result(180) == 2
+            pool._group.dispatcher = dispatcher
+        """)
+
+
+def test_calls_fail_after_one_callback_was_interrupted(program):
+    """As Ctrl-C interrupts kill(): the other calls fail in the receiving thread."""
+    program(FUNCTIONS, """
+        class Interrupted(BaseException):
+            pass
+        def interrupt(_):
+            raise Interrupted
+        pool = onespace.Executor(1)
+        futures = [pool.submit(wait_for, "never") for _ in range(9)]
+        futures[0].add_done_callback(interrupt)
+        with raises(Interrupted):
+            pool.kill()
+        for future in futures:
+            assert type(future.exception(180)) is BrokenProcessPool
+        pool.shutdown()
+        """)
+
+
+def test_executor_may_be_collected_while_a_lock_is_held(program):
+    """The garbage collector may run in any place, as in a thread whose lock the holder of the other lock awaits."""
+    program(FUNCTIONS, """
+        pool = onespace.Executor(1)
+        assert pool.submit(add, 1).result(180) == 1
+        group, held, collected = pool._group, threading.Event(), threading.Event()
+        def hold():
+            with group._state_lock:
+                held.set()
+                assert collected.wait(180)
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        del pool
+        collected.set()
+        holder.join()
+        group.join()
+        """)
+
+
 def test_callback_may_submit(program):
     program(FUNCTIONS, """
         with onespace.Executor(1) as pool:
@@ -337,6 +410,18 @@ def test_callback_may_end_the_pool(program, end):
                 pool._group.handle_messages()
         pool.shutdown()
         assert ended == [None] and not pool._group._workers
+        """)
+
+
+def test_callback_of_a_broken_pool_may_end_it(program):
+    program(FUNCTIONS, """
+        pool, ended = onespace.Executor(1), threading.Event()
+        future = pool.submit(wait_for, "go")
+        future.add_done_callback(lambda _: (pool.shutdown(), pool.kill(), ended.set()))
+        until(pool._group.processes)
+        os.kill(pool._group.processes()[0], 9)
+        assert ended.wait(180)
+        pool.shutdown()
         """)
 
 

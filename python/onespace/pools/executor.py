@@ -176,9 +176,9 @@ class Executor(_Base):
         """Reject new calls. wait: return when all calls are done and the workers have ended. cancel_futures: cancel the
         calls that no worker has taken."""
         group = self._group
+        group.close()
         if cancel_futures:
             group.cancel_queued()
-        group.close()
         if wait:
             group.join()
 

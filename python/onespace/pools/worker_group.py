@@ -35,6 +35,7 @@ from .worker_main import WAKE_SIGNAL, WorkerState, describe_main
 
 Call = tuple  # (future, pickle, buffers)
 REPEAT_INTERRUPT_S = 0.5
+POST_RETRY_S = 0.001
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _groups: weakref.WeakSet[WorkerGroup] = weakref.WeakSet()
@@ -216,6 +217,9 @@ class WorkerGroup:
         self._last_call_number = 0  # of posted calls
         self._posted: dict[int, Future] = {}
         self._queue: collections.deque[Call] = collections.deque()
+        self._is_post_delayed = False  # the receiving thread tries again after POST_RETRY_S
+        # Posted calls, by number, that cannot be sent: the receiving thread fails them.
+        self._unsendable: collections.deque[tuple[int, Exception]] = collections.deque()
         self._workers: dict[int, Worker] = {}  # by number
         self._worker_by_fd: dict[int, Worker] = {}
         self._is_closing = False  # rejects new calls
@@ -234,6 +238,11 @@ class WorkerGroup:
         self._is_finished = False
         self._thread.start()
         _groups.add(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_wake_write"):
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     # ---- Calls ----
 
@@ -273,7 +282,8 @@ class WorkerGroup:
     @property
     def is_in_callback(self) -> bool:
         """Whether this thread runs a callback of a future that got its result."""
-        return self._message_lock._is_owned() or self._state_lock._is_owned()  # type: ignore[attr-defined]
+        return (self._thread is threading.current_thread() or
+                self._message_lock._is_owned() or self._state_lock._is_owned())  # type: ignore[attr-defined]
 
     def check_process(self) -> None:
         """Raise RuntimeError in a forked child."""
@@ -289,25 +299,42 @@ class WorkerGroup:
             raise RuntimeError("cannot schedule new futures after shutdown")
 
     def _post_calls(self) -> None:
-        """Post queued calls, up to two per worker."""
+        """Post queued calls, up to two per worker. Precondition: `_state_lock`."""
         while self._queue and len(self._posted) < 2 * self.worker_count:
             future = self._queue[0][0]
-            if not future.running() and not future.set_running_or_notify_cancel():
+            if not future.running() and not _start_or_notify_cancel(future):
                 self._queue.popleft()
                 continue
             self._last_call_number += 1
-            if not self.dispatcher.post(messages.CALL, self._last_call_number, self._queue, self._posted):
+            try:
+                is_posted = self.dispatcher.post(messages.CALL, self._last_call_number, self._queue, self._posted)
+            except Exception as error:
+                self._posted[self._last_call_number] = future
+                self._unsendable.append((self._last_call_number, error))
+                self._queue.popleft()
+                self._wake()
+                continue
+            if not is_posted:  # the worker that takes the call of the next cell is preempted
+                if not self._is_post_delayed:
+                    self._is_post_delayed = True
+                    self._wake()
                 return
+        self._is_post_delayed = False
 
     def cancel_queued(self) -> None:
         """Cancel the calls that are not posted."""
         if self.is_forked_child:
             return
         with self._state_lock:
-            queued, self._queue = self._queue, collections.deque()
-        for future, _, _ in queued:
-            if future.cancel():
-                future.set_running_or_notify_cancel()
+            queued = [future for future, _, _ in self._queue]
+        for future in queued:
+            future.cancel()
+        with self._state_lock:
+            for future in queued:
+                if future.cancelled():
+                    _start_or_notify_cancel(future)
+            self._queue = collections.deque(call for call in self._queue if not call[0].cancelled())
+        self._wake()
 
     # ---- Workers ----
 
@@ -362,12 +389,27 @@ class WorkerGroup:
             if self.broken is not None:
                 return
             self.broken = messages.caused_by(cause, BrokenProcessPool(text))
-            futures = [*self._posted.values(), *(future for future, _, _ in self._queue)]
-            self._queue.clear()
-            self._posted.clear()
             self._kill_workers()
+        self._fail_calls()  # if Ctrl-C interrupts this, _release fails the others
+
+    def _fail_calls(self) -> None:
+        with self._state_lock:
+            futures = [*self._posted.values(), *(future for future, _, _ in self._queue)]
         for future in futures:
             _finish(future, error=_copy_of_error(self.broken))
+        with self._state_lock:
+            self._queue.clear()
+            self._posted.clear()
+
+    def _fail_unsendable(self) -> None:
+        while self._unsendable:
+            call_number, error = self._unsendable.popleft()
+            with self._state_lock:
+                future = self._posted.pop(call_number, None)
+                self._post_calls()
+            if future is not None:
+                _finish(future, error=error)
+            self._wake()  # this may have been the last call of a closed pool
 
     def _kill_workers(self) -> None:
         for worker in list(self._workers.values()):
@@ -501,12 +543,16 @@ class WorkerGroup:
         try:
             while not self._has_finished():
                 self.handle_messages()
+                self._fail_unsendable()
                 self._start_workers()
                 if not self.dispatcher.prepare_sleep():
                     continue
-                events = self._epoll.poll(REPEAT_INTERRUPT_S if self._is_interrupted else None)
+                events = self._epoll.poll(self._sleep_seconds())
                 self.dispatcher.finish_sleep()
-                if self._is_interrupted and not events:
+                if self._is_post_delayed:
+                    with self._state_lock:
+                        self._post_calls()
+                elif self._is_interrupted and not events:
                     for worker in self._workers.values():
                         worker.repeat_interrupt()
                 for descriptor, _ in events:
@@ -516,16 +562,17 @@ class WorkerGroup:
             raise
         self._release()
 
+    def _sleep_seconds(self) -> float | None:
+        return POST_RETRY_S if self._is_post_delayed else REPEAT_INTERRUPT_S if self._is_interrupted else None
+
     def _release(self) -> None:
         """Free the resources. Precondition: all workers have ended."""
+        if self.broken is not None:
+            self._fail_calls()
         for future in list(self._posted.values()):  # not taken by any worker
             _finish(future, error=CancelledError())
         with self._state_lock:
-            if self._wake_write >= 0:
-                self._epoll.close()
-                os.close(self._wake_read)
-                os.close(self._wake_write)
-                self._wake_write = -1
+            self._epoll.close()
         self.dispatcher.free_all_messages()
 
     def _on_event(self, descriptor: int) -> None:
@@ -545,12 +592,11 @@ class WorkerGroup:
             return (self._workers_closed or self.broken is not None) and not self._workers
 
     def _wake(self) -> None:
-        with self._state_lock:
-            if self._wake_write >= 0:
-                try:
-                    os.write(self._wake_write, b"\0")
-                except BlockingIOError:
-                    pass
+        """Wake the receiving thread. Acquires no lock, because Executor.__del__ calls this in any place."""
+        try:
+            os.write(self._wake_write, b"\0")
+        except BlockingIOError:
+            pass
 
     # ---- Closing ----
 
@@ -579,6 +625,11 @@ class WorkerGroup:
             with self._state_lock:
                 self._kill_workers()
             self._wake()
+
+
+def _start_or_notify_cancel(future: Future) -> bool:
+    """As future.set_running_or_notify_cancel(), which must not be called again after it has returned False."""
+    return future._state != "CANCELLED_AND_NOTIFIED" and future.set_running_or_notify_cancel()
 
 
 def _finish(future: Future, value: Any = None, error: BaseException | None = None) -> None:
