@@ -4,6 +4,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <chrono>
 #include <optional>
@@ -22,6 +24,30 @@ struct NonCopyable {
     NonCopyable() = default;
     NonCopyable(const NonCopyable &) = delete;
     NonCopyable &operator=(const NonCopyable &) = delete;
+};
+
+// Releases the interpreter's lock in a scope. Python before 3.14 calls pthread_exit in a daemon
+// thread that acquires the lock while the interpreter exits. The stack cannot be unwound through
+// nanobind, which would abort the program: the thread waits here for the end of the process, as
+// with Python 3.14.
+class GilRelease : private NonCopyable
+{
+  public:
+    GilRelease() : state(PyEval_SaveThread())
+    {
+    }
+    ~GilRelease()
+    {
+        try {
+            PyEval_RestoreThread(state);
+        } catch (...) { // of pthread_exit, and never left
+            for (;;)
+                pause();
+        }
+    }
+
+  private:
+    PyThreadState *state;
 };
 
 template <typename Number> nb::tuple tuple_of(const Number *numbers, unsigned count)
@@ -71,7 +97,7 @@ template <typename Wait> int wait_for(const Deadline &deadline, Wait &&wait)
     int result = wait(0); // often succeeds at once
     while (result == -ETIMEDOUT && !deadline.has_passed()) {
         {
-            nb::gil_scoped_release unlocked;
+            GilRelease unlocked;
             const auto poll_end = std::chrono::steady_clock::now() + POLL_TIME;
             while (result == -ETIMEDOUT && std::chrono::steady_clock::now() < poll_end) {
                 for (int i = 0; i < PAUSES_PER_POLL; i++)

@@ -206,7 +206,7 @@ template <typename Test> bool AdaptivePoller::operator()(Test &&is_done)
     const int64_t end = now_ns() + budget_ns;
     bool found = false;
     {
-        nb::gil_scoped_release unlocked;
+        GilRelease unlocked;
         do
             for (int i = 0; i < 32 && !found; i++) {
                 found = is_done();
@@ -655,7 +655,7 @@ class WorkerEndpoint : public Endpoint
         struct pollfd polled[] = {{socket, POLLIN, 0}, {process, POLLIN, 0}};
         int result;
         {
-            nb::gil_scoped_release unlocked;
+            GilRelease unlocked;
             result = poll(polled, 2, -1);
         }
         if (result < 0 && PyErr_CheckSignals() != 0)

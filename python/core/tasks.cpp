@@ -110,7 +110,7 @@ int spawn(const std::string &file, const Strings &arguments,
                                         "a variable of the environment");
     int id;
     {
-        nb::gil_scoped_release unlocked;
+        GilRelease unlocked;
         id = onespace_spawn(path, argv.data(), environment ? envp.data() : nullptr, &attr);
     }
     if (id < 0)
@@ -252,7 +252,7 @@ long long call(int id, const std::string &name, const nb::args &given)
     const char *function = errors::c_string(name, "the name of a function");
     int result;
     {
-        nb::gil_scoped_release unlocked;
+        GilRelease unlocked;
         result = onespace_call_name(id, function, values, &value);
     }
     if (result == -ENOENT)

@@ -326,3 +326,17 @@ def test_mpi4py_ranks_share_arrays(job, play, interpreter, needs_modules):
     result = job.run(mpi.command(2, [*RUN, interpreter, script]),
                      env={**mpi.env, **play.env, "MPI4PY_MPIABI": "openmpi"})
     assert result.lines == ["rank 0: 10 10 21000", "rank 1: 11 11 21000"], str(result)
+
+
+def test_daemon_thread_may_wait_while_the_program_exits(play):
+    """The interpreter's exit lasts long enough here that the wait of the thread returns meanwhile."""
+    play(root="""
+        import threading
+        class SlowExit:
+            def __del__(self, sleep=time.sleep):
+                sleep(0.5)
+        last = SlowExit()
+        waiting = onespace.spawn(["sleep", "600"])
+        threading.Thread(target=waiting.wait, daemon=True).start()
+        time.sleep(0.01)
+        """)
