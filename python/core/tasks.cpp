@@ -118,9 +118,9 @@ int spawn(const std::string &file, const Strings &arguments,
     return id;
 }
 
-// Appends (status as from waitpid, seconds in user mode, seconds in the kernel) to a list of the
-// caller's, which has it even if a signal handler raises an exception before this returns. False
-// after the timeout.
+// Appends (process id, status as from waitpid, seconds in user mode, seconds in the kernel) to a
+// list of the caller's, which has it even if a signal handler raises an exception before this
+// returns. False after the timeout.
 bool wait(int id, std::optional<double> timeout, nb::list ended)
 {
     struct onespace_status status = {};
@@ -136,7 +136,8 @@ bool wait(int id, std::optional<double> timeout, nb::list ended)
     if (result < 0)
         errors::raise_errno(result,
                             "cannot wait for task " + std::to_string(id) + ": " + reason(result));
-    ended.append(nb::make_tuple(status.status, static_cast<double>(status.user_us) * 1e-6,
+    ended.append(nb::make_tuple(status.pid, status.status,
+                                static_cast<double>(status.user_us) * 1e-6,
                                 static_cast<double>(status.system_us) * 1e-6));
     return true;
 }

@@ -80,14 +80,16 @@ class Task:
         """CPU time in user mode in seconds, known after wait()."""
         self.system_s: float | None = None
         """CPU time in the kernel in seconds, known after wait()."""
-        self._ended: list[tuple[int, float, float]] = []  # filled by _core.wait, once
+        self._ended: list[tuple[int, int, float, float]] = []  # filled by _core.wait, once
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the task has ended; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
             if not self._ended and not _core.wait(self.id, timeout, self._ended):
                 raise TimeoutError(f"{self} still runs after {timeout} s")
-            status, self.user_s, self.system_s = self._ended[0]
+            pid, status, self.user_s, self.system_s = self._ended[0]
+            if self.pid < 0:  # the task ended before spawn asked for it
+                self.pid = pid
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
@@ -190,7 +192,10 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     finally:
         if directory >= 0:
             os.close(directory)
-    return Task(id, words, _core.pid(id))
+    task = Task(id, words, _core.pid(id))
+    if task.pid < 0:
+        task.wait()  # the status has the process id of a task that has ended
+    return task
 
 
 def _variable(name: str, value: str) -> str:
