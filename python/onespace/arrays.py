@@ -21,7 +21,7 @@ from .tasks import OwnerEnded
 
 Owner = Union[int, SupportsIndex]
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # the garbage collector may close an export in any place
 _exports: dict[str, Export] = {}
 _closed_exports: list[Export] = []  # still viewed by other members
 _dtypes: dict[str, np.dtype] = {}
@@ -172,7 +172,9 @@ class Export:
 def _free_unused() -> None:
     """Free closed exports without views."""
     with _lock:
-        _closed_exports[:] = [export for export in _closed_exports if not export._core.free_if_unused()]
+        for export in list(_closed_exports):  # freeing an array may run code that calls this
+            if export._core.free_if_unused() and export in _closed_exports:
+                _closed_exports.remove(export)
 
 
 def export(name: str, data: Any, *, read_only: bool = False) -> Export:

@@ -380,3 +380,21 @@ def test_c_programs_read_and_write_the_same_structure(play, guests):
         assert task.wait(180) == 0
         """)
     assert result.out == "2 2 3 f < '<f8' 8\nunused\n", str(result)
+
+
+def test_freeing_an_array_may_close_another(play):
+    """Its memory has a finalizer."""
+    play(root="""
+        class Memory(bytearray):
+            def __del__(self):
+                second.close()
+                freed.append(True)
+        freed, second = [], onespace.export("second", np.arange(9))
+        first = onespace.export("first", np.frombuffer(Memory(64), np.uint8))
+        view = onespace.attach(onespace.ROOT, "first")
+        first.close()
+        del first
+        view.close()
+        onespace.export("third", np.arange(9)).close()
+        assert freed and not onespace.exports()
+        """)
