@@ -56,6 +56,7 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self._workers: Executor | None = None
+        self._options: dict[str, Any] = {}
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
         """The number of workers: n_jobs, or counted from the CPUs if that is negative."""
@@ -75,8 +76,9 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
         max_nbytes = self.backend_kwargs.get("max_nbytes", max_nbytes)
         if isinstance(max_nbytes, str):
             max_nbytes = memstr_to_bytes(max_nbytes)
-        options = {"copy_below": 1 << 62 if max_nbytes is None else max_nbytes,
-                   "bind": self.backend_kwargs.get("bind", bind)}
+        bind = self.backend_kwargs.get("bind", bind)
+        self._options = {"max_nbytes": max_nbytes, "bind": bind}
+        options = {"copy_below": 1 << 62 if max_nbytes is None else max_nbytes, "bind": bind}
         self._workers = _executor(n_jobs, self._prepare_worker_env(n_jobs=n_jobs), options)
         self.parallel = parallel
         return n_jobs
@@ -111,7 +113,7 @@ class OnespaceBackend(AutoBatchingMixin, ParallelBackendBase):
         if workers is not None:
             workers.kill()
         if ensure_ready:
-            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+            self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel, **self._options)
 
 
 register_parallel_backend("onespace", OnespaceBackend)

@@ -18,7 +18,8 @@ def test_calls_are_made_in_workers(joblib_program):
             assert Parallel()(delayed(lambda x: x * x)(i) for i in range(100)) == [i * i for i in range(100)]
             pids = set(Parallel(batch_size=1)(delayed(os.getpid)() for _ in range(20)))
             assert os.getpid() not in pids and 1 <= len(pids) <= 2
-            assert pids & set(Parallel()(delayed(os.getpid)() for _ in range(20)))  # the same workers
+            pids |= set(Parallel()(delayed(os.getpid)() for _ in range(20)))
+            assert pids <= set(onespace.joblib._cached[1]._group.processes())  # the same workers
             assert list(Parallel(return_as="generator")(delayed(abs)(-i) for i in range(9))) == list(range(9))
             assert sorted(Parallel(return_as="generator_unordered")(delayed(abs)(-i) for i in range(9))) == [*range(9)]
         assert Parallel(n_jobs=-1, backend="onespace")(delayed(abs)(-i) for i in range(9)) == list(range(9))
@@ -89,6 +90,19 @@ def test_submitting_to_broken_workers_raises_nothing(joblib_program):
         with raises(RuntimeError, "has ended"):
             backend.submit(functools.partial(abs, -1)).result()
         """, functions="import functools\n")
+
+
+def test_workers_after_an_abort_have_the_same_options(joblib_program):
+    joblib_program("""
+        import types
+        backend = onespace.joblib.OnespaceBackend()
+        backend.configure(n_jobs=2, parallel=types.SimpleNamespace(n_jobs=2), max_nbytes="8K", bind=[[0]])
+        workers = backend._workers
+        backend.abort_everything()
+        group = backend._workers._group
+        assert backend._workers is not workers
+        assert group.setup.delivery.copy_below == 8192 and group._cpus == [[0]]
+        """)
 
 
 def test_calls_with_other_options_leave_a_running_one_its_workers(joblib_program):
