@@ -630,6 +630,8 @@ def begin():
 
 def test_forked_child_cannot_use_the_pool(program):
     program(FUNCTIONS, """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork with threads
         pool = onespace.Executor(1)
         assert pool.submit(add, 1).result(180) == 1
         child = os.fork()
@@ -671,7 +673,8 @@ def need_parent(call):
     with raises(RuntimeError, "forked process"):
         call()
 """, """
-        import threading
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
         pool = onespace.Pool(1)
         future = pool.submit(sleep, (600,))
         held, done = threading.Event(), threading.Event()
@@ -685,6 +688,7 @@ def need_parent(call):
         in_child(lambda: need_parent(lambda: pool._group.processes()))
         in_child(lambda: need_parent(lambda: future.result(5)))
         in_child(lambda: need_parent(lambda: pool.submit(add, (1,))))
+        in_child(lambda: need_parent(lambda: pool.imap(add, [1])))
         done.set()
         holder.join()
         pool.terminate()
@@ -837,7 +841,7 @@ def profile(frame, event, _):
                     assert not any(lock._is_owned() for lock in [*locks, *(each._condition for each in futures)]), at
                     assert [each.result(180) for each in futures] == [seconds] * len(futures)
                 assert at > 50, at
-        """)
+        """, timeout=600)
 
 
 def test_asyncio_uses_it(program):
