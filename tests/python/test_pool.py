@@ -150,12 +150,12 @@ def test_items_are_taken_as_results_are_consumed(program):
             for method in (pool.imap, pool.imap_unordered):
                 items = itertools.count()
                 iterator = method(square, items)
-                for limit in (8, 18):
-                    until(lambda: not pool._group._posted and not pool._group._queue and len(iterator._submitted) > 4)
+                for limit in (32, 42):
+                    until(lambda: not pool._group._posted and not pool._group._queue and len(iterator._submitted) > 16)
                     time.sleep(0.1)
                     taken = items.__reduce__()[1][0]
                     assert taken <= limit, taken
-                    for _ in range(10 if limit == 8 else 0):
+                    for _ in range(10 if limit == 32 else 0):
                         next(iterator)
         """)
 

@@ -80,8 +80,8 @@ class AsyncResult:
 
 class _ResultIterator:
     """Iterates over the results of calls that a thread submits. It is a thread because the iterable may wait for other
-    results, or for the consumer. At most four calls per worker are submitted and not consumed, so the iterable may be
-    endless; Pool.join lifts this limit."""
+    results, or for the consumer. At most sixteen calls per worker are submitted and not consumed, so the iterable may
+    be endless; Pool.join lifts this limit."""
 
     def __init__(self, pool: Pool, fn: Callable, items: Iterable, chunksize: int, in_order: bool):
         if chunksize < 1:
@@ -91,7 +91,7 @@ class _ResultIterator:
         self._fn = partial(call_chunk, fn) if self._chunked else fn
         # The arguments of each call: (item,), or for a chunk ([(item,), ...],).
         self._items: Iterator[tuple] = zip(chunks_of(zip(items), chunksize) if self._chunked else items)
-        self._limit = 4 * pool.workers
+        self._limit = 16 * pool.workers
         self._condition = Condition()
         self._submitted: collections.deque[Future] = collections.deque()  # and not consumed, in order of submission
         self._done: collections.deque[Future] = collections.deque()  # in order of completion, unless in_order
