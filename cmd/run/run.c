@@ -70,6 +70,8 @@ const char run_help[] =
     "default: keep)\n"
     "      --thread-mode  run tasks as threads of one process, with their own globals and libc "
     "(by hand)\n"
+    "      --shm auto|space|system  where tasks' files below /dev/shm are: in memory of the space, "
+    "or in the system's directory; auto: there if it is large enough (default)\n"
     "      --heap libc|tuned  tuned: malloc keeps freed memory (default: libc)\n"
     "      --no-interpose  leave the programs' libc unpatched (for comparisons)\n"
     "      --no-share-mappings  give each shared mapping of a task an address of its own\n"
@@ -95,6 +97,7 @@ enum {
     OPT_STACK,
     OPT_FAILURE,
     OPT_HEAP,
+    OPT_SHM,
     OPT_NO_INTERPOSE,
     OPT_NO_SHARE,
     OPT_STATS,
@@ -112,6 +115,7 @@ static const struct option options[] = {
     {"stack", required_argument, NULL, OPT_STACK},
     {"on-failure", required_argument, NULL, OPT_FAILURE},
     {"heap", required_argument, NULL, OPT_HEAP},
+    {"shm", required_argument, NULL, OPT_SHM},
     {"no-interpose", no_argument, NULL, OPT_NO_INTERPOSE},
     {"no-share-mappings", no_argument, NULL, OPT_NO_SHARE},
     {"stats", optional_argument, NULL, OPT_STATS},
@@ -191,6 +195,11 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         else if (strcmp(optarg, "libc") != 0)
             return bad_value("--heap", optarg, "libc or tuned");
         return 0;
+    case OPT_SHM:
+        if (strcmp(optarg, "auto") != 0 && strcmp(optarg, "space") != 0 &&
+            strcmp(optarg, "system") != 0)
+            return bad_value("--shm", optarg, "auto, space or system");
+        return setenv(SHM_ENV, optarg, 1);
     case OPT_NO_INTERPOSE:
         segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;
         return 0;
@@ -333,15 +342,19 @@ static void print_own_space(const struct run_options *run)
 
 static void print_job(const struct run_segment *segment, const char *launcher, unsigned ranks)
 {
-    char settings[512];
+    char settings[512], why[256];
+    int is_kept = shm_is_kept_by_space(ranks, why, sizeof(why));
     mpi_defaults_describe(ranks, settings, sizeof(settings));
-    say("launcher %s; copies between tasks %s; MPI windows are %s; %s", launcher,
+    say("launcher %s; copies between tasks %s; MPI windows are %s; files below /dev/shm are "
+        "%s%s%s; "
+        "%s",
+        launcher,
         segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-interpose)"
                                                      : "in user space",
         segment->flags & ONESPACE_SPAWN_NO_MPI_LAYER
             ? "left to the MPI library (--mpi-layer off)"
             : "one memory for all ranks of the space (--mpi-layer auto)",
-        settings);
+        is_kept ? "in memory of the space" : "the system's", why[0] ? ": " : "", why, settings);
 }
 
 /* ---- Several MPI programs without a launcher ----
@@ -525,7 +538,7 @@ static int check_proc(void)
 
 static int run_standalone(const struct run_options *run)
 {
-    int completed = 0, status = standalone_begin();
+    int completed = 0, status = standalone_begin(standalone_count(run));
     if (status == 0) {
         if (run->verbose) {
             print_own_space(run);

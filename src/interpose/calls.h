@@ -82,6 +82,16 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
          "as `process_vm_readv`") \
     CALL(openat, IN_ALL, NO_EFFECT, interpose_open, ldso_openat, NULL, \
          "as `open`. In `ld.so`: `libxpmem.so.0` is the one beside the agent") \
+    CALL(unlinkat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, \
+         "below `/dev/shm`, where the space keeps these files: asks the server of their names") \
+    CALL(linkat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(renameat2, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(newfstatat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(statx, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(faccessat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(faccessat2, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(statfs, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, \
+         "as `unlinkat`; there it says how much memory is available") \
     CALL(prctl, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_prctl, NULL, guard_prctl, \
          "PR_SET_MDWE, which would act on all tasks, fails with EINVAL. PR_SET_SECCOMP: first maps all memory of the program " \
          "break, because the filter may forbid `mmap`. PR_GET_AUXV returns the task's auxiliary vector") \
@@ -96,9 +106,24 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
          "`/proc/self/exe`: the task's program, not the root's") \
     CALL(open, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_open, NULL, NULL, \
          "`exe`, `cmdline`, `environ`, `auxv`, `maps`, `smaps`, `smaps_rollup`, `numa_maps` in `/proc/self`, for reading: " \
-         "the task's, not the root's or those of all tasks")
+         "the task's, not the root's or those of all tasks. Below `/dev/shm`, where the space keeps these files: a descriptor from " \
+         "the server of their names") \
+    CALL(unlink, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(link, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(rename, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(stat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(lstat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(access, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    INTERPOSED_RENAMEAT(CALL)
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
+#endif
+/* The newest kernels' CPUs have only renameat2. */
+#ifdef __NR_renameat
+#define INTERPOSED_RENAMEAT(CALL) \
+    CALL(renameat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`")
+#else
+#define INTERPOSED_RENAMEAT(CALL)
 #endif
 /* clang-format on */
 
@@ -106,7 +131,7 @@ interposed_handler interpose_io_uring_register, interpose_mmap, interpose_munmap
     interpose_mprotect, interpose_madvise, interpose_mseal, interpose_brk, interpose_shmat,
     interpose_shmdt, interpose_shmctl, interpose_io_setup, interpose_io_destroy,
     interpose_sigaction, interpose_readlink, interpose_open, interpose_execve, interpose_process_vm,
-    interpose_prctl, interpose_seccomp, interpose_exit_group;
+    interpose_prctl, interpose_seccomp, interpose_exit_group, interpose_path;
 interposed_handler ldso_mmap, ldso_munmap, ldso_mprotect, ldso_openat;
 guarded_handler guard_mmap, guard_brk, guard_sigaction, guard_rseq, guard_process_vm_writev,
     guard_prctl, guard_seccomp;

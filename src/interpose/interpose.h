@@ -78,6 +78,12 @@ const char *interpose_proc_self_file(const char *path);
  * read. */
 size_t interpose_auxv(const struct space_slot *self, const void **vector);
 
+/* ---- shm.c ---- */
+
+/* open of a path below /dev/shm, if the space keeps the file: sets *result and returns 1. Else 0.
+ */
+int interpose_shm_open(const char *path, int flags, unsigned mode, long *result);
+
 /* ---- registrations.c ---- */
 
 /* Record the memory that a call registers with a device: space_operations (space/registry.h). */

@@ -578,9 +578,11 @@ static long open_own_at_limit(struct space_slot *self, long nr, const long a[6],
 
 long interpose_open(struct space_slot *self, long nr, const long a[6])
 {
-    const long *path = path_argument(nr, a); /* path, flags */
-    long fd = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    long flags = path[1];
+    const long *path = path_argument(nr, a); /* path, flags, mode */
+    long flags = path[1], fd;
+    if (interpose_shm_open((const char *)path[0], (int)flags, (unsigned)path[2], &fd))
+        return fd;
+    fd = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (fd < 0 || (flags & O_ACCMODE) != O_RDONLY)
         return fd;
     long own = open_own(self, (const char *)path[0], flags, fd);

@@ -503,9 +503,12 @@ static void raise_descriptor_limit(void)
 static int make_space(struct host *host)
 {
     pthread_t waiter;
-    int self = onespace_init();
+    int self = shm_server_start(host->ranks_expected > 0 ? (unsigned)host->ranks_expected : 1);
+    if (self == 0)
+        self = onespace_init();
     if (self < 0)
         return self;
+    shm_server_publish();
     if (pipe2(host->status_pipe, O_CLOEXEC) != 0 || sem_init(&host->spawned, 0, 0) != 0)
         return -errno;
     host_reserve_fd(host);

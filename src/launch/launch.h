@@ -55,6 +55,19 @@ void mpi_defaults_describe(unsigned ranks, char *text, size_t size);
 int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus, char *message,
                      size_t size);
 
+/* ---- shm_server.c: the space keeps its tasks' files below /dev/shm ---- */
+
+#define SHM_ENV "ONESPACE_SHM" /* --shm: auto (default), space or system */
+
+/* Whether it does in a job of so many ranks on this node. *why: what the system's directory lacks;
+ * empty if that did not decide. */
+int shm_is_kept_by_space(unsigned ranks, char *why, size_t size);
+/* By the root before it makes the space: starts the server, if the space keeps the files. 0 or
+ * -errno. */
+int shm_server_start(unsigned ranks);
+/* By the root when it has made the space: tells tasks of the server. */
+void shm_server_publish(void);
+
 /* ---- shim.c: stands in for a task that runs in the host of a named space ---- */
 
 struct shim_task {
@@ -98,7 +111,7 @@ struct run_options {
 /* The tasks of all segments. */
 unsigned standalone_count(const struct run_options *run);
 /* Makes the space: 0, or an exit status with a message. */
-int standalone_begin(void);
+int standalone_begin(unsigned ranks);
 /* Runs all programs in the space. Returns the exit status. *completed: all tasks were started and
  * waited for. */
 int standalone_run(const struct run_options *run, int *completed);

@@ -313,10 +313,18 @@ static void wait_all(const struct run_options *run)
     }
 }
 
-int standalone_begin(void)
+int standalone_begin(unsigned ranks)
 {
     observer_start();
+    int failed = shm_server_start(ranks);
+    if (failed < 0) {
+        fprintf(stderr, "onespace run: cannot keep files of /dev/shm in the space: %s\n",
+                strerror(-failed));
+        return EXIT_FAILURE;
+    }
     int self = onespace_init();
+    if (self >= 0)
+        shm_server_publish();
     if (self == -ENOTSUP)
         fprintf(stderr, "onespace run: valgrind cannot follow processes that share memory: run the "
                         "program itself under it, without onespace\n");

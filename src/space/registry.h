@@ -22,6 +22,7 @@
 #include "space/layout.h"
 #include "space/registrations.h"
 #include "space/shared_mappings.h"
+#include "space/shm.h"
 
 /* ---- Parts of a slot ---- */
 
@@ -374,6 +375,7 @@ struct space {
     _Atomic uint64_t registrants[LAYOUT_SLOTS / 64];
     _Atomic uint32_t registrants_end;
     struct space_guard guard;
+    struct space_shm shm;
     struct space_overflows overflows;
     struct space_cpuid cpuids[SPACE_CPUIDS];
     struct space_file files[SPACE_FILES];
