@@ -116,19 +116,24 @@ static void say_shared_memory(void)
     struct statvfs system;
     char size[OUTPUT_SHORT], left[OUTPUT_SHORT];
     if (statvfs("/dev/shm", &system) != 0) {
-        doctor_say(DOCTOR_WARNING, "/dev/shm", "Mount a tmpfs there.",
-                   "%s: MPI libraries cannot start ranks on one node without it", strerror(errno));
+        doctor_say(
+            DOCTOR_WARNING, "/dev/shm", "Mount a tmpfs there.",
+            "%s: MPI libraries cannot start ranks that are processes without it; tasks need none",
+            strerror(errno));
         return;
     }
     uint64_t bytes = (uint64_t)system.f_blocks * system.f_frsize;
     uint64_t available = (uint64_t)system.f_bavail * system.f_frsize;
     int small = bytes <= 64u << 20 || available < 16u << 20;
-    doctor_say(
-        small ? DOCTOR_WARNING : DOCTOR_GOOD, "/dev/shm",
-        small ? "Enlarge it (--shm-size for containers), or remove what is left behind in it."
-              : NULL,
-        "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
-        small ? ": MPI libraries put their segments there, and ranks die when it is full" : "");
+    doctor_say(small ? DOCTOR_WARNING : DOCTOR_GOOD, "/dev/shm",
+               small
+                   ? "Enlarge it (--shm-size for containers), or remove what is left behind in it."
+                   : NULL,
+               "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
+               small ? ": MPI libraries put their segments there, and ranks that are processes die "
+                       "when it is "
+                       "full; tasks' are memory of the space"
+                     : "");
 }
 
 void doctor_memory(void)

@@ -200,9 +200,9 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
             strcmp(optarg, "system") != 0)
             return bad_value("--shm", optarg, "auto, space or system");
         return setenv(SHM_ENV, optarg, 1);
-    case OPT_NO_INTERPOSE:
+    case OPT_NO_INTERPOSE: /* such a task cannot find names that the space keeps */
         segment->flags |= ONESPACE_SPAWN_NO_INTERPOSE;
-        return 0;
+        return setenv(SHM_ENV, "system", 1);
     case OPT_NO_SHARE:
         segment->flags |= ONESPACE_SPAWN_OWN_MAPPINGS;
         return 0;

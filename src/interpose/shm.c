@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "arch/copy.h"
@@ -90,7 +91,7 @@ static long receive(long socket, struct shm_reply *reply)
         got = raw(__NR_recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
     while (got == -EINTR);
     if (got != (long)sizeof(*reply))
-        return got < 0 ? got : -EPIPE;
+        return -EPIPE;
     const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (reply->result < 0)
         return reply->result;
@@ -99,9 +100,8 @@ static long receive(long socket, struct shm_reply *reply)
     return message.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
-/* Asks the server. Returns a descriptor (close-on-exec) for SHM_OPEN, else 0; or -errno. -EPIPE:
- * there is no server any more. */
-static long ask(const struct shm_request *request, struct shm_reply *reply)
+/* A descriptor (close-on-exec) for SHM_OPEN, else 0; or -errno. */
+static long ask_once(const struct shm_request *request, struct shm_reply *reply)
 {
     const struct space_shm *shm = &space_registry()->shm;
     long socket = raw(__NR_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), result;
@@ -119,6 +119,20 @@ static long ask(const struct shm_request *request, struct shm_reply *reply)
         result = -EPIPE;
     }
     raw(__NR_close, socket);
+    return result;
+}
+
+/* Asks the server. Returns what ask_once does. -EPIPE: there is no server any more. */
+static long ask(const struct shm_request *request, struct shm_reply *reply)
+{
+    enum { TRIES = 3000 };
+    static const struct timespec moment = {.tv_nsec = 10000000};
+    long result = ask_once(request, reply);
+    /* Too many descriptors of this user are in flight, and other processes will receive theirs. */
+    for (int tries = 1; result == -EAGAIN && tries < TRIES; tries++) {
+        raw(__NR_nanosleep, &moment, NULL);
+        result = ask_once(request, reply);
+    }
     return result;
 }
 

@@ -62,8 +62,8 @@ int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus,
 /* Whether it does in a job of so many ranks on this node. *why: what the system's directory lacks;
  * empty if that did not decide. */
 int shm_is_kept_by_space(unsigned ranks, char *why, size_t size);
-/* By the root before it makes the space: starts the server, if the space keeps the files. 0 or
- * -errno. */
+/* By the root before it makes the space: starts the server, if the space keeps the files. 0; or
+ * -errno if the user has demanded it and it is impossible. */
 int shm_server_start(unsigned ranks);
 /* By the root when it has made the space: tells tasks of the server. */
 void shm_server_publish(void);

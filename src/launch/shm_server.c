@@ -110,7 +110,7 @@ static int reopen(int fd, int flags)
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     int opened = open(path, (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC);
-    return opened < 0 ? -errno : opened;
+    return opened >= 0 ? opened : errno == EMFILE || errno == ENFILE ? -ENOSPC : -errno;
 }
 
 /* The umask of the caller is ignored: only this user has the names. */
@@ -221,9 +221,20 @@ static int serve_request(const struct shm_request *request, struct shm_reply *re
 
 /* ---- Connections ---- */
 
-enum { CONNECTIONS_MAX = 1024 };
+enum { CONNECTIONS_MAX = 4096 }; /* more than there can be tasks */
 
-static void send_reply(int socket, const struct shm_reply *reply, int fd)
+/* In reserve for a connection when names have taken all other descriptors. Such a peer can remove a
+ * name, and learns that no further one can be made. -1: in use. */
+static int spare_fd = -1;
+
+static void reserve_fd(void)
+{
+    if (spare_fd < 0)
+        spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* 0, or the errno of sendmsg. */
+static int send_reply(int socket, const struct shm_reply *reply, int fd)
 {
     union {
         struct cmsghdr header;
@@ -239,8 +250,8 @@ static void send_reply(int socket, const struct shm_reply *reply, int fd)
         control.header.cmsg_len = CMSG_LEN(sizeof(fd));
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
     }
-    /* The first message on a socket finds room, and if the peer is gone nobody waits for it. */
-    (void)sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    /* A socket has room for its first message. */
+    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
 /* Serves the one request of a connection, if it has come whole. */
@@ -250,10 +261,16 @@ static void serve_connection(int socket)
     struct shm_reply reply = {0};
     if (recv(socket, &request, sizeof(request), MSG_DONTWAIT) != (ssize_t)sizeof(request))
         return;
+    size_t count = name_count;
     int result = serve_request(&request, &reply);
     int fd = request.operation == SHM_OPEN && result >= 0 ? result : -1;
     reply.result = result < 0 ? result : 0;
-    send_reply(socket, &reply, fd);
+    if (send_reply(socket, &reply, fd) == ETOOMANYREFS) { /* of all processes of the user */
+        if (name_count > count)
+            remove_name(&names[count]);
+        reply.result = -EAGAIN;
+        (void)send_reply(socket, &reply, -1);
+    }
     if (fd >= 0)
         close(fd);
 }
@@ -264,6 +281,11 @@ static int accept_own(int listener)
     struct ucred peer;
     socklen_t size = sizeof(peer);
     int socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
+        close(spare_fd);
+        spare_fd = -1;
+        socket = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }
     if (socket < 0)
         return -1;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
@@ -278,7 +300,8 @@ static _Noreturn void serve(int listener)
     nfds_t count = 1;
     polled[0] = (struct pollfd){listener, POLLIN, 0};
     for (;;) {
-        polled[0].events = count <= CONNECTIONS_MAX ? POLLIN : 0;
+        reserve_fd();
+        polled[0].fd = count <= CONNECTIONS_MAX && spare_fd >= 0 ? listener : -1;
         if (poll(polled, count, -1) < 0)
             continue;
         nfds_t kept = 1;
@@ -325,14 +348,11 @@ static _Noreturn void become_server(int listener, pid_t root)
 
 static struct space_shm started;
 
-int shm_server_start(unsigned ranks)
+static int start(void)
 {
     enum { BACKLOG = 4096 };
-    char why[256];
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     socklen_t size = sizeof(address);
-    if (!shm_is_kept_by_space(ranks, why, sizeof(why)))
-        return 0;
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (listener < 0)
         return -errno;
@@ -351,6 +371,15 @@ int shm_server_start(unsigned ranks)
     memcpy(started.address, &address, size);
     started.is_used = 1;
     return 0;
+}
+
+int shm_server_start(unsigned ranks)
+{
+    char why[256];
+    if (!shm_is_kept_by_space(ranks, why, sizeof(why)))
+        return 0;
+    int result = start();
+    return why[0] ? 0 : result; /* not demanded: then the files are the system's */
 }
 
 void shm_server_publish(void)

@@ -3,6 +3,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -26,7 +27,7 @@ def with_directory(options):
     unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
     prefix = [*unshare, "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && exec "$@"', "sh"]
     if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("a mount namespace cannot be made")
+        pytest.skip("no namespaces can be made here: of mounts")
     return prefix
 
 
@@ -109,6 +110,26 @@ def test_choice_of_the_user_is_kept(job):
     for mode, words in (("system", "are the system's;"), ("space", "are in memory of the space;")):
         result = job.run([*prefix, *RUN, "-v", "--shm", mode, "true"])
         assert result.code == 0 and words in result.err, str(result)
+
+
+def test_descriptors_of_the_server_run_out(job):
+    """It answers nevertheless, and serves again when names are free."""
+    script = '''
+import errno, os
+made = []
+try:
+    while True:
+        os.close(os.open(f"/dev/shm/x{len(made)}", os.O_RDWR | os.O_CREAT))
+        made.append(len(made))
+except OSError as error:
+    print(errno.errorcode[error.errno], len(made))
+for one in made[2:]:
+    os.unlink(f"/dev/shm/x{one}")
+os.close(os.open("/dev/shm/again", os.O_RDWR | os.O_CREAT))
+'''
+    result = job.run([*SPACE, "/usr/bin/python3", "-c", script],
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+    assert result.code == 0 and re.fullmatch(r"ENOSPC 5\d\n", result.out), str(result)
 
 
 # ---- Hostile peers of the server ----
