@@ -19,6 +19,7 @@ const struct command commands[] = {
     {"map", command_map, "show a space's memory by owner and kind, as table or picture", map_help},
     {"check", command_check, "say whether programs can be tasks, and if not, why", check_help},
     {"doctor", command_doctor, "check this machine and print fixes", doctor_help},
+    {"clean", command_clean, "list or remove what killed MPI jobs have left behind", clean_help},
     {"gdb", command_gdb, "attach gdb to all members of a space", gdb_help},
     {"core", command_core, "write a core of one task, for a debugger", core_help},
     {"bench", command_bench, "measure what your MPI gains here", bench_help},

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cmd/clean/clean.h"
 #include "cmd/lib/files.h"
 #include "cmd/lib/output.h"
 #include "launch/capacity.h"
@@ -136,6 +137,21 @@ static void say_shared_memory(void)
                      : "");
 }
 
+static void say_leftovers(void)
+{
+    struct leftover *items = NULL;
+    char size[OUTPUT_SHORT];
+    uint64_t bytes = 0;
+    long count = leftovers_find(&items);
+    for (long i = 0; i < count; i++)
+        bytes += items[i].bytes;
+    free(items);
+    if (count > 0)
+        doctor_say(DOCTOR_WARNING, "left behind", "List them: onespace clean. Then --remove.",
+                   "%ld files or directories of ended MPI jobs, %s", count,
+                   output_bytes(size, bytes));
+}
+
 void doctor_memory(void)
 {
     say_mappings();
@@ -143,6 +159,7 @@ void doctor_memory(void)
     say_huge_pages();
     say_groups();
     say_shared_memory();
+    say_leftovers();
 }
 
 /* ---- Resource limits (ulimit) ----

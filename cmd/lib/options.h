@@ -15,6 +15,7 @@ int command_ps(int argc, char **argv);
 int command_map(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_clean(int argc, char **argv);
 int command_core(int argc, char **argv);
 int command_gdb(int argc, char **argv);
 int command_bench(int argc, char **argv);
@@ -25,8 +26,8 @@ int command_completion(int argc, char **argv);
 
 /* The texts of --help. */
 extern const char run_help[], mpiexec_help[], ps_help[], map_help[], check_help[], doctor_help[],
-    core_help[], gdb_help[], bench_help[], report_help[], windows_help[], insitu_help[],
-    completion_help[];
+    clean_help[], core_help[], gdb_help[], bench_help[], report_help[], windows_help[],
+    insitu_help[], completion_help[];
 
 struct command {
     const char *name;

@@ -14,6 +14,7 @@ USES = {
     "src/pip/state.c": "pip_gettime, which gives the time of day",
     "src/storage/versions/commit.c": "when a version was made, which only `onespace windows` prints",
     "cmd/ps/read.c": "when a space was made, for JSON",
+    "cmd/clean/clean.c": "how old a file is, by the times of its file system",
 }
 SUFFIXES = {".c", ".h", ".S", ".cpp", ".hpp", ".py"}
 

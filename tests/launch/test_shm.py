@@ -4,16 +4,14 @@ import pathlib
 import random
 import re
 import resource
-import shutil
 import signal
 import socket
 import struct
-import subprocess
 import uuid
 
 import pytest
 
-from jobs import RUN, eventually
+from jobs import RUN, eventually, with_shm
 
 SHM = pathlib.Path("/dev/shm")
 SPACE = [*RUN, "--shm", "space"]
@@ -22,18 +20,9 @@ OPEN, UNLINK, LINK, RENAME, STATFS = range(5)  # enum shm_operation in src/space
 ADDRESS = re.compile(r"(?m)^\S+: \S+ \S+ \S+ 0005 01 (\d+) @(\S+)$")  # listening sockets of /proc/net/unix
 
 
-def with_directory(options):
-    """A command prefix: in a mount namespace in which /dev/shm is a tmpfs with these options."""
-    unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    prefix = [*unshare, "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && exec "$@"', "sh"]
-    if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no namespaces can be made here: of mounts")
-    return prefix
-
-
 @pytest.fixture(params=["size=64k", "ro"])
 def unusable(request):
-    return with_directory(request.param)
+    return with_shm(request.param)
 
 
 @pytest.fixture
@@ -78,7 +67,7 @@ def test_killed(job, guests, name, victim):
     assert not list(SHM.glob(f"*{name}*"))
 
 
-@pytest.mark.parametrize("ranks", [4])
+@pytest.mark.parametrize("ranks", [4, 128] if os.environ.get("ONESPACE_LONG") == "1" else [4])
 def test_mpi_where_the_directory_cannot_be_used(job, guests, mpi, unusable, ranks):
     result = job.run([*unusable, *mpi.command(ranks, [*RUN, guests.mpi(mpi, "mpi_many")])], env=mpi.env)
     total = ranks * (ranks - 1) // 2
@@ -94,9 +83,9 @@ def test_mpi_where_the_directory_cannot_be_used(job, guests, mpi, unusable, rank
     ("size=0", 64, "files below /dev/shm are the system's;"),  # no limit
 ])
 def test_choice(job, options, ranks, words):
-    prefix = with_directory(options)
+    prefix = with_shm(options)
     if options == "ro" and os.geteuid() != 0:
-        prefix = with_directory("ro,mode=1777")
+        prefix = with_shm("ro,mode=1777")
     result = job.run([*prefix, *RUN, "-v", "-n", str(ranks), "true"])
     assert result.code == 0 and words in result.err, str(result)
 
@@ -106,7 +95,7 @@ def test_bad_value_is_refused(job):
 
 
 def test_choice_of_the_user_is_kept(job):
-    prefix = with_directory("size=64k")
+    prefix = with_shm("size=64k")
     for mode, words in (("system", "are the system's;"), ("space", "are in memory of the space;")):
         result = job.run([*prefix, *RUN, "-v", "--shm", mode, "true"])
         assert result.code == 0 and words in result.err, str(result)

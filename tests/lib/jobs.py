@@ -96,6 +96,15 @@ def processes_with(variable, value):
     return found
 
 
+def with_shm(options):
+    """A command prefix: in a mount namespace in which /dev/shm is a tmpfs with these options."""
+    unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+    prefix = [*unshare, "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no namespaces can be made here: of mounts")
+    return prefix
+
+
 def eventually(condition, seconds=180):
     """Whether the condition becomes true; the limit is for hangs."""
     deadline = time.monotonic() + seconds
