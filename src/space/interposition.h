@@ -128,6 +128,7 @@ struct space_interpose {
     _Atomic uint64_t mappings_next;    /* and for any other mapping's */
     _Atomic uint32_t trampoline_count; /* trampolines in use */
     uint32_t cpuid_count;
+    _Atomic uint32_t has_libc;                /* sticky: its libc has been patched. Relaxed */
     _Atomic uint64_t break_now, break_mapped; /* the task's program break; end of what is mapped */
     _Atomic uint32_t lock;                    /* PI futex; see space/locks.h */
     _Atomic uint32_t out_of_range_lost;       /* mappings that its table had no place for */

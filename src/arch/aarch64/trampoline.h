@@ -43,7 +43,7 @@ struct arch_handlers {
     uintptr_t (*fault)(int signal, void *information, void *context, void *slot);
 };
 
-enum { ARCH_PATCHED_SYSCALLS_MAX = 80, ARCH_SYSCALL_TRAMPOLINE_BYTES = 32 };
+enum { ARCH_PATCHED_SYSCALLS_MAX = 96, ARCH_SYSCALL_TRAMPOLINE_BYTES = 32 };
 struct arch_trampoline_data {
     uintptr_t call_entry; /* code in the root's library */
     void *self;           /* the task's slot */

@@ -45,7 +45,7 @@ struct arch_handlers {
     uintptr_t (*fault)(int signal, void *information, void *context, void *slot);
 };
 
-enum { ARCH_PATCHED_SYSCALLS_MAX = 80, ARCH_CPUIDS_MAX = 60, ARCH_SYSCALL_TRAMPOLINE_BYTES = 16 };
+enum { ARCH_PATCHED_SYSCALLS_MAX = 96, ARCH_CPUIDS_MAX = 60, ARCH_SYSCALL_TRAMPOLINE_BYTES = 16 };
 struct arch_trampoline_data {
     uintptr_t call_entry, cpuid_entry; /* code in the root's library */
     void *self;                        /* the task's slot */

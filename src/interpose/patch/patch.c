@@ -14,8 +14,9 @@
 #include "interpose/calls.h"
 #include "interpose/interpose.h"
 
-/* A program may have any number of patch sites, so it gets at most half of a task's trampolines.
- * The rest is reserved for its libc, without which no memory call would be interposed. */
+/* A program may have any number of patch sites, so with its ld.so it gets at most half of a task's
+ * trampolines. The rest is reserved for its libc, without which no memory call would be interposed,
+ * and, when that has been patched, for libraries that count as programs. */
 enum { PROGRAM_TRAMPOLINES = ARCH_PATCHED_SYSCALLS_MAX / 2 };
 
 /* The index of an unused trampoline below `limit`, or -1. */
@@ -39,12 +40,17 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
         cpuid_patch(self, code + found->at);
         return;
     }
-    int index = claim_trampoline(
-        &self->interpose, kind == CODE_PROGRAM ? PROGRAM_TRAMPOLINES : ARCH_PATCHED_SYSCALLS_MAX);
+    _Atomic uint32_t *has_libc = &self->interpose.has_libc;
+    int must_reserve =
+        kind == CODE_PROGRAM && !atomic_load_explicit(has_libc, memory_order_relaxed);
+    int index = claim_trampoline(&self->interpose,
+                                 must_reserve ? PROGRAM_TRAMPOLINES : ARCH_PATCHED_SYSCALLS_MAX);
     if (index < 0) {
         counter_add(&space_registry()->overflows.patch_sites, 1);
         return;
     }
+    if (kind == CODE_LIBC)
+        atomic_store_explicit(has_libc, 1, memory_order_relaxed);
     struct arch_patched_syscall *call = &data->calls[index];
     struct arch_patch_site form = {found->nr, found->length, found->displaced};
     call->self = self;
