@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/lib/array.h"
 #include "cmd/lib/options.h"
 #include "cmd/lib/output.h"
 
@@ -36,49 +37,44 @@ static const struct pattern segments[] = {
     {"psm3_shm.", "PSM3"},
 };
 
-/* Session directories, with the daemon's PID in their names: prte.HOST.PID.UID; those of Open MPI 4
- * are in ompi.HOST.UID. */
-static const struct pattern sessions[] = {{"prte.", "Open MPI 5"}};
-static const struct pattern sessions_within[] = {{"pid.", "Open MPI 4"}};
-static const char common_prefix[] = "ompi.";
-
 struct list {
     struct leftover *items;
     size_t count, capacity;
     int error; /* -ENOMEM */
 };
 
-static const struct pattern *find_pattern(const char *name, const struct pattern *patterns,
-                                          size_t count)
+static int has_prefix(const char *name, const char *prefix)
 {
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(name, patterns[i].prefix, strlen(patterns[i].prefix)) == 0)
-            return &patterns[i];
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Which library makes segments of that name, or NULL. */
+static const char *segment_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof(segments) / sizeof(segments[0]); i++)
+        if (has_prefix(name, segments[i].prefix))
+            return segments[i].kind;
     return NULL;
 }
 
 static void add(struct list *list, const char *directory, const char *name, const char *kind,
                 const struct stat *state, uint64_t bytes)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct leftover *more = realloc(list->items, capacity * sizeof(*more));
-        if (!more) {
-            list->error = -ENOMEM;
-            return;
-        }
-        list->items = more;
-        list->capacity = capacity;
-    }
-    struct leftover *item = &list->items[list->count];
-    int length = snprintf(item->path, sizeof(item->path), "%s/%s", directory, name);
-    if (length >= (int)sizeof(item->path))
+    struct leftover *more =
+        array_grow(list->items, &list->capacity, list->count + 1, sizeof(*list->items));
+    if (!more) {
+        list->error = -ENOMEM;
         return;
-    item->kind = kind;
-    item->is_directory = S_ISDIR(state->st_mode);
-    item->bytes = bytes;
-    item->changed = state->st_mtime;
-    list->count++;
+    }
+    list->items = more;
+    struct leftover *item = &more[list->count];
+    *item = (struct leftover){.kind = kind,
+                              .is_directory = S_ISDIR(state->st_mode),
+                              .bytes = bytes,
+                              .changed = state->st_mtime};
+    if (snprintf(item->path, sizeof(item->path), "%s/%s", directory, name) <
+        (int)sizeof(item->path))
+        list->count++;
 }
 
 static int is_recent(const struct stat *state)
@@ -109,15 +105,13 @@ static int find_segments(struct list *list)
     if (!entries)
         return -errno;
     for (struct dirent *entry; (entry = readdir(entries));) {
-        const struct pattern *pattern =
-            find_pattern(entry->d_name, segments, sizeof(segments) / sizeof(segments[0]));
+        const char *kind = segment_kind(entry->d_name);
         struct stat state;
-        int fd = pattern ? open_unused(dirfd(entries), entry->d_name, &state) : -1;
+        int fd = kind ? open_unused(dirfd(entries), entry->d_name, &state) : -1;
         if (fd < 0)
             continue;
         if (!is_recent(&state))
-            add(list, directory, entry->d_name, pattern->kind, &state,
-                (uint64_t)state.st_blocks * 512);
+            add(list, directory, entry->d_name, kind, &state, (uint64_t)state.st_blocks * 512);
         close(fd);
     }
     closedir(entries);
@@ -141,25 +135,28 @@ static int names_process(const char *name)
     return 0;
 }
 
-/* Walks a directory tree of this user; other users cannot write to it. With `removes` removes its
- * contents. Adds up the sizes. Returns whether something in it is in use, is recent, or cannot be
- * told. */
-static int walk(int parent, const char *name, int depth, int removes, uint64_t *bytes)
+/* Opens a directory of this user to which no other user can write, or returns NULL. */
+static DIR *open_own_directory(int parent, const char *name, struct stat *state)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int is_own =
+        fd >= 0 && fstat(fd, state) == 0 && state->st_uid == geteuid() && !(state->st_mode & 022);
+    DIR *entries = is_own ? fdopendir(fd) : NULL;
+    if (fd >= 0 && !entries)
+        close(fd);
+    return entries;
+}
+
+/* Walks a directory tree. With `removes` removes its contents. Adds up the sizes; *top is what the
+ * directory itself is. Returns whether something in it is in use, is recent, or cannot be told. */
+static int walk(int parent, const char *name, int depth, int removes, uint64_t *bytes,
+                struct stat *top)
 {
     struct stat state;
-    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &state) != 0 || state.st_uid != geteuid() || (state.st_mode & 022) ||
-        depth == DEPTH_MAX) {
-        if (fd >= 0)
-            close(fd);
+    DIR *entries = depth < DEPTH_MAX ? open_own_directory(parent, name, top) : NULL;
+    if (!entries)
         return 1;
-    }
-    DIR *entries = fdopendir(fd);
-    if (!entries) {
-        close(fd);
-        return 1;
-    }
-    int is_used = is_recent(&state) || names_process(name);
+    int fd = dirfd(entries), is_used = is_recent(top) || names_process(name);
     for (struct dirent *entry; !is_used && (entry = readdir(entries));) {
         const char *inner = entry->d_name;
         if (strcmp(inner, ".") == 0 || strcmp(inner, "..") == 0)
@@ -167,7 +164,7 @@ static int walk(int parent, const char *name, int depth, int removes, uint64_t *
         if (fstatat(fd, inner, &state, AT_SYMLINK_NOFOLLOW) != 0) {
             is_used = 1;
         } else if (S_ISDIR(state.st_mode)) {
-            is_used = walk(fd, inner, depth + 1, removes, bytes);
+            is_used = walk(fd, inner, depth + 1, removes, bytes, &state);
             if (!is_used && removes)
                 (void)unlinkat(fd, inner, AT_REMOVEDIR);
         } else if (S_ISREG(state.st_mode)) {
@@ -186,29 +183,36 @@ static int walk(int parent, const char *name, int depth, int removes, uint64_t *
     return is_used;
 }
 
-static void find_sessions(struct list *list, const char *directory, const struct pattern *patterns,
-                          size_t count)
+/* Finds session directories in an open directory, which is closed. Their names begin with `prefix`
+ * and contain the PID of the job's daemon. */
+static void find_sessions(struct list *list, DIR *entries, const char *directory,
+                          const char *prefix, const char *kind)
 {
-    char path[PATH_MAX];
-    DIR *entries = opendir(directory);
-    if (!entries)
-        return;
-    for (struct dirent *entry; (entry = readdir(entries));) {
-        const struct pattern *pattern = find_pattern(entry->d_name, patterns, count);
+    for (struct dirent *entry; entries && (entry = readdir(entries));) {
         struct stat state;
         uint64_t bytes = 0;
-        if (patterns == sessions &&
-            strncmp(entry->d_name, common_prefix, strlen(common_prefix)) == 0 &&
-            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) < (int)sizeof(path) &&
-            lstat(path, &state) == 0 && S_ISDIR(state.st_mode) && state.st_uid == geteuid())
-            find_sessions(list, path, sessions_within,
-                          sizeof(sessions_within) / sizeof(sessions_within[0]));
-        if (pattern && fstatat(dirfd(entries), entry->d_name, &state, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISDIR(state.st_mode) && state.st_uid == geteuid() &&
-            !walk(dirfd(entries), entry->d_name, 0, 0, &bytes))
-            add(list, directory, entry->d_name, pattern->kind, &state, bytes);
+        if (has_prefix(entry->d_name, prefix) &&
+            !walk(dirfd(entries), entry->d_name, 0, 0, &bytes, &state))
+            add(list, directory, entry->d_name, kind, &state, bytes);
     }
-    closedir(entries);
+    if (entries)
+        closedir(entries);
+}
+
+/* prte.HOST.PID.UID is one of Open MPI 5; ompi.HOST.UID has those of Open MPI 4. */
+static void find_all_sessions(struct list *list, const char *directory)
+{
+    char path[PATH_MAX];
+    struct stat state;
+    DIR *entries = opendir(directory);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        if (has_prefix(entry->d_name, "ompi.") &&
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) < (int)sizeof(path))
+            find_sessions(list, open_own_directory(AT_FDCWD, path, &state), path, "pid.",
+                          "Open MPI 4");
+    if (entries)
+        rewinddir(entries);
+    find_sessions(list, entries, directory, "prte.", "Open MPI 5");
 }
 
 /* ---- All ---- */
@@ -226,9 +230,9 @@ long leftovers_find(struct leftover **found)
     int result = find_segments(&list);
     if (result == -ENOENT)
         result = 0;
-    find_sessions(&list, "/tmp", sessions, sizeof(sessions) / sizeof(sessions[0]));
+    find_all_sessions(&list, "/tmp");
     if (temporary && *temporary == '/' && strcmp(temporary, "/tmp") != 0)
-        find_sessions(&list, temporary, sessions, sizeof(sessions) / sizeof(sessions[0]));
+        find_all_sessions(&list, temporary);
     if (result == 0)
         result = list.error;
     if (result < 0) {
@@ -256,15 +260,15 @@ const char clean_help[] =
     "\n"
     "Exit status: 0; 1 if something cannot be listed or removed; 2 on a usage error.\n";
 
-/* Checks again that it is unused, and removes it. 0, or -1 with a message. */
+/* Checks again that it is unused, and removes it. Returns whether it did; else with a message. */
 static int remove_leftover(const struct leftover *item)
 {
     struct stat state, named;
     uint64_t bytes = 0;
     int is_removed, fd = -1;
     if (item->is_directory) {
-        is_removed = !walk(AT_FDCWD, item->path, 0, 0, &bytes) &&
-                     !walk(AT_FDCWD, item->path, 0, 1, &bytes) && rmdir(item->path) == 0;
+        is_removed = !walk(AT_FDCWD, item->path, 0, 0, &bytes, &state) &&
+                     !walk(AT_FDCWD, item->path, 0, 1, &bytes, &state) && rmdir(item->path) == 0;
     } else {
         fd = open_unused(AT_FDCWD, item->path, &state);
         is_removed = fd >= 0 && lstat(item->path, &named) == 0 && named.st_ino == state.st_ino &&
@@ -272,10 +276,9 @@ static int remove_leftover(const struct leftover *item)
     }
     if (fd >= 0)
         close(fd);
-    if (is_removed)
-        return 0;
-    fprintf(stderr, "onespace clean: %s: not removed: it is in use by now\n", item->path);
-    return -1;
+    if (!is_removed)
+        fprintf(stderr, "onespace clean: %s: not removed: it is in use by now\n", item->path);
+    return is_removed;
 }
 
 static void print_table(const struct leftover *items, long count)
@@ -292,7 +295,7 @@ static void print_table(const struct leftover *items, long count)
     output_table(&table, stdout, output_width(stdout));
 }
 
-static void print_json(const struct leftover *items, long count, const int *removed)
+static void print_json(const struct leftover *items, long count)
 {
     struct output_json json = {.out = stdout};
     json_open(&json, NULL, '[');
@@ -302,7 +305,7 @@ static void print_json(const struct leftover *items, long count, const int *remo
         json_text(&json, "of", items[i].kind);
         json_integer(&json, "bytes", (int64_t)items[i].bytes);
         json_integer(&json, "changed", (int64_t)items[i].changed);
-        json_boolean(&json, "removed", removed[i]);
+        json_boolean(&json, "removed", items[i].is_removed);
         json_close(&json, '}');
     }
     json_close(&json, ']');
@@ -324,18 +327,16 @@ int command_clean(int argc, char **argv)
         fprintf(stderr, "onespace clean: /dev/shm: %s\n", strerror((int)-count));
         return EXIT_FAILURE;
     }
-    int *removed = calloc((size_t)count + 1, sizeof(*removed)), failed = !removed;
     uint64_t bytes = 0;
     long done = 0;
-    for (long i = 0; removed && i < count; i++) {
-        removed[i] = removes && remove_leftover(&items[i]) == 0;
-        failed |= removes && !removed[i];
-        done += removed[i];
-        bytes += removes && !removed[i] ? 0 : items[i].bytes;
+    for (long i = 0; i < count; i++) {
+        items[i].is_removed = removes && remove_leftover(&items[i]);
+        done += items[i].is_removed;
+        bytes += removes && !items[i].is_removed ? 0 : items[i].bytes;
     }
-    if (removed && as_json)
-        print_json(items, count, removed);
-    else if (!as_json && count && !removes)
+    if (as_json)
+        print_json(items, count);
+    else if (count && !removes)
         print_table(items, count);
     if (!as_json && removes)
         printf("%ld removed, %s\n", done, output_bytes(text, bytes));
@@ -344,7 +345,6 @@ int command_clean(int argc, char **argv)
                output_bytes(text, bytes));
     else if (!as_json)
         printf("nothing is left behind\n");
-    free(removed);
     free(items);
-    return failed ? EXIT_FAILURE : 0;
+    return removes && done < count ? EXIT_FAILURE : 0;
 }

@@ -13,6 +13,7 @@ struct leftover {
     int is_directory;
     uint64_t bytes; /* of memory or disk */
     time_t changed; /* the last change */
+    int is_removed; /* by the command */
 };
 
 /* Finds segments in /dev/shm and session directories in TMPDIR and /tmp that belong to this user,

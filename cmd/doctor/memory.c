@@ -88,12 +88,10 @@ static void say_huge_pages(void)
 
 static void say_groups(void)
 {
-    static const char *const memory_names[2] = {"memory.max", "memory.limit_in_bytes"};
     static const char *const pids_names[2] = {"pids.max", "pids.max"};
     char text[OUTPUT_SHORT], ranks[OUTPUT_SHORT];
     struct capacity capacity;
-    uint64_t memory = cgroup_lowest_limit("memory", memory_names, NULL),
-             pids = cgroup_lowest_limit("pids", pids_names, NULL);
+    uint64_t memory = cgroup_memory_limit(), pids = cgroup_lowest_limit("pids", pids_names, NULL);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     capacity_estimate(CAPACITY_MEMORY, (unsigned)cores, &capacity);
     if (memory < machine_memory("MemTotal"))
@@ -132,8 +130,7 @@ static void say_shared_memory(void)
                    : NULL,
                "%s, %s free%s", output_bytes(size, bytes), output_bytes(left, available),
                small ? ": MPI libraries put their segments there, and ranks that are processes die "
-                       "when it is "
-                       "full; tasks' are memory of the space"
+                       "when it is full; tasks' are memory of the space"
                      : "");
 }
 

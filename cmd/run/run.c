@@ -345,9 +345,8 @@ static void print_job(const struct run_segment *segment, const char *launcher, u
     char settings[512], why[256];
     int is_kept = shm_is_kept_by_space(ranks, why, sizeof(why));
     mpi_defaults_describe(ranks, settings, sizeof(settings));
-    say("launcher %s; copies between tasks %s; MPI windows are %s; files below /dev/shm are "
-        "%s%s%s; "
-        "%s",
+    say("launcher %s; copies between tasks %s; MPI windows are %s; files below /dev/shm "
+        "are %s%s%s; %s",
         launcher,
         segment->flags & ONESPACE_SPAWN_NO_INTERPOSE ? "by the kernel (--no-interpose)"
                                                      : "in user space",

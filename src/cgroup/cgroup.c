@@ -138,6 +138,12 @@ uint64_t cgroup_lowest_limit(const char *controller, const char *const names[2],
     return search.lowest;
 }
 
+uint64_t cgroup_memory_limit(void)
+{
+    static const char *const names[2] = {"memory.max", "memory.limit_in_bytes"};
+    return cgroup_lowest_limit("memory", names, NULL);
+}
+
 uint64_t machine_memory(const char *key)
 {
     char line[128];

@@ -20,6 +20,9 @@ int cgroup_keyed_number(const char *directory, const char *name, const char *key
  * number in this file of the same group; or NULL. */
 uint64_t cgroup_lowest_limit(const char *controller, const char *const names[2], const char *used);
 
+/* The lowest limit of memory, in bytes, or UINT64_MAX. */
+uint64_t cgroup_memory_limit(void);
+
 /* Bytes of memory that the group uses, and its limit: 0, or -1 when there is no limit. Cached files
  * that were not used lately do not count: the kernel reclaims them before it kills a process. */
 int cgroup_memory(const char *directory, uint64_t *used, uint64_t *limit);

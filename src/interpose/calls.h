@@ -85,6 +85,7 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
     CALL(unlinkat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, \
          "below `/dev/shm`, where the space keeps these files: asks the server of their names") \
     CALL(linkat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
+    CALL(renameat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
     CALL(renameat2, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
     CALL(newfstatat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
     CALL(statx, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
@@ -113,17 +114,9 @@ typedef long guarded_handler(struct space_slot *self, int is_loader, long nr,
     CALL(rename, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
     CALL(stat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
     CALL(lstat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
-    CALL(access, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`") \
-    INTERPOSED_RENAMEAT(CALL)
+    CALL(access, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`")
 #else
 #define INTERPOSED_CALLS_WITHOUT_AT(CALL)
-#endif
-/* The newest kernels' CPUs have only renameat2. */
-#ifdef __NR_renameat
-#define INTERPOSED_RENAMEAT(CALL) \
-    CALL(renameat, IN_LIBC | IN_PROGRAM, NO_EFFECT, interpose_path, NULL, NULL, "as `unlinkat`")
-#else
-#define INTERPOSED_RENAMEAT(CALL)
 #endif
 /* clang-format on */
 

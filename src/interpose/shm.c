@@ -22,10 +22,6 @@
 #include "interpose/interpose.h"
 #include "space/shm.h"
 
-#ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE 1
-#endif
-
 /* ---- Paths ---- */
 
 enum path_kind {
@@ -40,7 +36,7 @@ static enum path_kind find_name(const char *path, char name[SHM_NAME_SIZE])
     static const char directory[] = SHM_DIRECTORY;
     size_t length = 0;
     char byte;
-    if (!space_registry()->shm.is_used || !path)
+    if (!path)
         return PATH_OF_SYSTEM;
     for (size_t i = 0; i < sizeof(directory) - 1; i++)
         if (arch_guarded_copy(&byte, path++, 1) != 0 || byte != directory[i])
@@ -136,12 +132,9 @@ static long ask(const struct shm_request *request, struct shm_reply *reply)
     return result;
 }
 
-static void init_request(struct shm_request *request, enum shm_operation operation, int flags)
+static int is_used(void)
 {
-    request->operation = operation;
-    request->flags = flags;
-    request->mode = request->unused = 0;
-    request->name[0] = request->to[0] = 0;
+    return __builtin_expect(space_registry()->shm.is_used != 0, 0);
 }
 
 /* Whether the system's directory has the answer. */
@@ -156,10 +149,11 @@ int interpose_shm_open(const char *path, int flags, unsigned mode, long *result)
 {
     struct shm_request request;
     struct shm_reply reply;
-    init_request(&request, SHM_OPEN, flags);
-    request.mode = mode;
-    if (find_name(path, request.name) != PATH_OF_NAME)
+    if (!is_used() || find_name(path, request.name) != PATH_OF_NAME)
         return 0;
+    request.operation = SHM_OPEN;
+    request.flags = flags;
+    request.mode = mode;
     *result = ask(&request, &reply);
     if (is_unknown(*result))
         return 0;
@@ -289,11 +283,9 @@ static long add_directory(long nr, const long a[6], long to[6])
         with = __NR_renameat2;
         break;
 #endif
-#ifdef __NR_renameat
     case __NR_renameat:
         to[4] = 0;
         return __NR_renameat2;
-#endif
     default:
         return nr;
     }
@@ -309,11 +301,10 @@ static long add_directory(long nr, const long a[6], long to[6])
 long interpose_path(struct space_slot *self, long nr, const long a[6])
 {
     (void)self;
-    if (__builtin_expect(space_registry()->shm.is_used != 0, 0)) {
+    if (is_used()) {
         struct shm_request request;
         long arguments[6], with = add_directory(nr, a, arguments);
         const char *path = (const char *)arguments[with == __NR_statfs ? 0 : 1];
-        init_request(&request, SHM_OPEN, 0);
         enum path_kind kind = find_name(path, request.name);
         long result = kind == PATH_OF_SYSTEM ? -ENOENT : answer(with, arguments, &request, kind);
         if (!is_unknown(result))

@@ -60,16 +60,6 @@ static void join_launch(struct host *host, struct request *request)
     (void)launch_acknowledge(request); /* ignore errors: a later read reports EOF */
 }
 
-/* The launcher learns of the shim's end and handles it; it is not a failure to start. */
-static void leave(struct host *host, struct request *request)
-{
-    struct launch *launch = request->launch;
-    host->ranks_seen++;
-    close(request->socket);
-    request_free(request);
-    launch_leave(host, launch);
-}
-
 static int has_gone(const struct request *request)
 {
     struct pollfd end = {request->socket, POLLIN, 0};
@@ -85,7 +75,8 @@ static void admit_request(struct host *host, struct request *request)
     join_launch(host, request);
     int result = check_request(host, request, message, sizeof(message));
     if (result < 0 && request->head.absence == PROTOCOL_PRESENT && has_gone(request)) {
-        leave(host, request);
+        host->ranks_seen++;
+        launch_drop(host, request); /* its launcher handles that: it is no failure to start */
         return;
     }
     if (result < 0) {

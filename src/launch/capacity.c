@@ -160,8 +160,7 @@ static uint64_t address_space_limit(void)
 /* KiB. A group counts with its whole limit, because much of its memory in use is page cache. */
 static uint64_t available_memory(void)
 {
-    static const char *const names[2] = {"memory.max", "memory.limit_in_bytes"};
-    uint64_t group = cgroup_lowest_limit("memory", names, NULL);
+    uint64_t group = cgroup_memory_limit();
     uint64_t free = (machine_memory("MemAvailable") + machine_memory("SwapFree")) / 1024;
     group = group == CAPACITY_UNLIMITED ? group : group / 1024;
     return lower(lower(free ? free : CAPACITY_UNLIMITED, group), address_space_limit());

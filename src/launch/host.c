@@ -103,9 +103,7 @@ static void refuse(struct host *host, struct request *request, int error, char *
 {
     struct launch *launch = request->launch;
     if (error == -EPIPE || error == -ECONNRESET) {
-        close(request->socket);
-        request_free(request);
-        launch_leave(host, launch);
+        launch_drop(host, request);
         return;
     }
     if (error == -EOWNERDEAD)
@@ -489,15 +487,6 @@ static int stop_listening(struct host *host, const char *directory)
         close(lock);
     }
     return 1;
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 static int make_space(struct host *host)

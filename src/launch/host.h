@@ -103,6 +103,8 @@ struct launch {
 struct launch *launch_join(struct host *host, const struct protocol_request *head);
 /* Removes a member. */
 void launch_leave(struct host *host, struct launch *launch);
+/* Closes the request's connection, removes it from its launch and frees it. */
+void launch_drop(struct host *host, struct request *request);
 /* Tells the shim that the host has its request: 0 or -errno. */
 int launch_acknowledge(struct request *request);
 /* Marks the launch as reported: no shim of it prints another message. */

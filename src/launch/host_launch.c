@@ -109,6 +109,14 @@ void launch_leave(struct host *host, struct launch *launch)
     free_unused(host);
 }
 
+void launch_drop(struct host *host, struct request *request)
+{
+    struct launch *launch = request->launch;
+    close(request->socket);
+    request_free(request);
+    launch_leave(host, launch);
+}
+
 int launch_acknowledge(struct request *request)
 {
     struct launch *launch = request->launch;
@@ -132,13 +140,10 @@ void launch_mark_reported(struct launch *launch)
 static void refuse_one(struct host *host, struct request *request, int error, const char *message)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER, .error = error};
-    struct launch *launch = request->launch;
     snprintf(reply.message, sizeof(reply.message), "%s", message[0] ? message : strerror(-error));
     /* Ignore errors: the shim has exited. */
     (void)protocol_send(request->socket, &reply, sizeof(reply));
-    close(request->socket);
-    request_free(request);
-    launch_leave(host, launch);
+    launch_drop(host, request);
 }
 
 /* Moves the requests of a launch from one list to the front of another. Returns their number. */

@@ -32,6 +32,8 @@ int launcher_slurm_tasks(const char *list, int node);
 
 /* Sets ONESPACE_TASK_ID and ONESPACE_NTASKS, which the task inherits. */
 void set_task_numbers(int number, int ntasks);
+/* Raises RLIMIT_NOFILE of this process to its hard limit. */
+void raise_descriptor_limit(void);
 /* Whether the signal is one by which a terminal stops a job. */
 int signal_stops(int number);
 /* Stops this process by a signal that it blocks, so that the shell or launcher sees it. As for any

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -195,6 +196,15 @@ void set_task_numbers(int number, int ntasks)
     setenv("ONESPACE_TASK_ID", text, 1);
     snprintf(text, sizeof(text), "%d", ntasks);
     setenv("ONESPACE_NTASKS", text, 1);
+}
+
+void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 int signal_stops(int number)

@@ -98,10 +98,8 @@ static int should_retry(int error, int *tries)
     return 1;
 }
 
-/* Sends one message with descriptors, which travel with the first byte. Returns the bytes sent, or
- * -errno. waits: retry while too many descriptors are in flight. */
-static ssize_t send_once(int socket, const void *data, size_t size, const int *fds, unsigned count,
-                         int waits)
+ssize_t protocol_send_once(int socket, const void *data, size_t size, const int *fds,
+                           unsigned count, int waits)
 {
     union fd_space control;
     memset(&control, 0, sizeof(control));
@@ -182,7 +180,7 @@ static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsig
 static int send_batch(int socket, const int *fds, const int32_t *numbers, unsigned count)
 {
     size_t size = count * sizeof(*numbers);
-    ssize_t sent = send_once(socket, numbers, size, fds, count, 1);
+    ssize_t sent = protocol_send_once(socket, numbers, size, fds, count, 1);
     if (sent < 0)
         return (int)sent;
     return protocol_send(socket, (const char *)numbers + sent, size - (size_t)sent);
@@ -202,7 +200,7 @@ static int receive_batch(int socket, int *fds, int32_t *numbers, unsigned count,
 
 int protocol_send_with_fd(int socket, const void *data, size_t size, int fd)
 {
-    ssize_t sent = fd < 0 ? -ETOOMANYREFS : send_once(socket, data, size, &fd, 1, 0);
+    ssize_t sent = fd < 0 ? -ETOOMANYREFS : protocol_send_once(socket, data, size, &fd, 1, 0);
     if (sent == -ETOOMANYREFS)
         return protocol_send(socket, data, size);
     if (sent < 0)

@@ -123,6 +123,11 @@ ssize_t protocol_receive_some(int socket, void *data, size_t size);
  * descriptors in `fds` that are not negative. */
 int protocol_send_fds(int socket, const int *fds, const int32_t *numbers, unsigned count);
 int protocol_receive_fds(int socket, int *fds, int32_t *numbers, unsigned count, uint64_t deadline);
+/* Sends one message with descriptors, at least one, which travel with its first byte. Returns the
+ * bytes sent, or -errno. waits: retry while too many descriptors are in flight; else -ETOOMANYREFS.
+ */
+ssize_t protocol_send_once(int socket, const void *data, size_t size, const int *fds,
+                           unsigned count, int waits);
 /* Like protocol_send. Sends the descriptor along, unless it is negative or too many are in flight.
  */
 int protocol_send_with_fd(int socket, const void *data, size_t size, int fd);

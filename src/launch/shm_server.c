@@ -8,15 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/un.h>
@@ -25,6 +24,7 @@
 #include "base/raw.h"
 #include "cgroup/cgroup.h"
 #include "launch/launch.h"
+#include "launch/protocol.h"
 #include "space/registry.h"
 
 /* ---- Whether the space keeps the files ---- */
@@ -154,13 +154,12 @@ static int link_name(const struct shm_request *request)
 
 static int rename_name(const struct shm_request *request)
 {
-    enum { NOREPLACE = 1 };
     struct name *name = find(request->name), *other = find(request->to);
     if (!name)
         return -ENOENT;
-    if (request->flags & ~NOREPLACE)
+    if (request->flags & ~RENAME_NOREPLACE)
         return -EINVAL;
-    if (other && (request->flags & NOREPLACE))
+    if (other && (request->flags & (int)RENAME_NOREPLACE))
         return -EEXIST;
     if (other == name)
         return 0;
@@ -174,8 +173,7 @@ static int rename_name(const struct shm_request *request)
 
 static void count_memory(struct shm_reply *reply)
 {
-    static const char *const limits[2] = {"memory.max", "memory.limit_in_bytes"};
-    uint64_t limit = cgroup_lowest_limit("memory", limits, NULL);
+    uint64_t limit = cgroup_memory_limit();
     reply->total = machine_memory("MemTotal");
     reply->available = machine_memory("MemAvailable");
     if (limit < reply->total)
@@ -233,28 +231,8 @@ static void reserve_fd(void)
         spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* 0, or the errno of sendmsg. */
-static int send_reply(int socket, const struct shm_reply *reply, int fd)
-{
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {.bytes = {0}};
-    struct iovec part = {(void *)reply, sizeof(*reply)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN(sizeof(fd));
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-    }
-    /* A socket has room for its first message. */
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
-}
-
-/* Serves the one request of a connection, if it has come whole. */
+/* Serves the one request of a connection, if it has come whole. The socket has room for the reply.
+ */
 static void serve_connection(int socket)
 {
     struct shm_request request;
@@ -265,12 +243,13 @@ static void serve_connection(int socket)
     int result = serve_request(&request, &reply);
     int fd = request.operation == SHM_OPEN && result >= 0 ? result : -1;
     reply.result = result < 0 ? result : 0;
-    if (send_reply(socket, &reply, fd) == ETOOMANYREFS) { /* of all processes of the user */
+    if (fd >= 0 && protocol_send_once(socket, &reply, sizeof(reply), &fd, 1, 0) == -ETOOMANYREFS) {
         if (name_count > count)
             remove_name(&names[count]);
-        reply.result = -EAGAIN;
-        (void)send_reply(socket, &reply, -1);
+        reply.result = -EAGAIN; /* too many of all processes of the user are in flight */
     }
+    if (fd < 0 || reply.result < 0)
+        (void)protocol_send(socket, &reply, sizeof(reply)); /* ignore errors: the peer has ended */
     if (fd >= 0)
         close(fd);
 }
@@ -325,7 +304,6 @@ static _Noreturn void serve(int listener)
 /* Closes the root's descriptors, because launchers wait for end-of-file on them. */
 static _Noreturn void become_server(int listener, pid_t root)
 {
-    struct rlimit limit;
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
@@ -339,10 +317,7 @@ static _Noreturn void become_server(int listener, pid_t root)
         dup2(null, fd);
     dup2(own, 3);
     descriptors_close_range(4, ~0u);
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    raise_descriptor_limit();
     serve(3);
 }
 
@@ -363,7 +338,7 @@ static int start(void)
         child = fork();
     if (child == 0)
         become_server(listener, root);
-    int error = child < 0 ? errno : 0;
+    int error = child >= 0 ? 0 : size > sizeof(started.address) ? EOVERFLOW : errno;
     close(listener);
     if (error)
         return -error;

@@ -30,8 +30,7 @@ enum shm_operation {
 struct shm_request {
     uint32_t operation; /* enum shm_operation */
     int32_t flags;
-    uint32_t mode;
-    uint32_t unused;
+    uint32_t mode;                               /* of SHM_OPEN */
     char name[SHM_NAME_SIZE], to[SHM_NAME_SIZE]; /* below the directory, without a slash */
 };
 

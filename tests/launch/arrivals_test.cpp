@@ -31,8 +31,10 @@ launch *launch_join(host *, const protocol_request *)
     return nullptr;
 }
 
-void launch_leave(host *, launch *)
+void launch_drop(host *, request *request)
 {
+    close(request->socket);
+    request_free(request);
 }
 
 void identity_report_self(protocol_self_report *)

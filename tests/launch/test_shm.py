@@ -134,7 +134,7 @@ def address_of(server):
 
 
 def request(operation, name=b"", to=b"", flags=0, mode=0o600):
-    return struct.pack(f"IiII{NAME_SIZE}s{NAME_SIZE}s", operation, flags, mode, 0, name, to)
+    return struct.pack(f"IiI{NAME_SIZE}s{NAME_SIZE}s", operation, flags, mode, name, to)
 
 
 def ask(address, data):
