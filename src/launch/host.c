@@ -113,12 +113,21 @@ static void refuse(struct host *host, struct request *request, int error, char *
     launch_refuse(host, request, error, message);
 }
 
+static void add_topology(struct request *request)
+{
+    const char *variables[TOPOLOGY_VARIABLES];
+    topology_variables(request->envp, variables);
+    for (uint32_t i = 0; i < TOPOLOGY_VARIABLES && variables[i]; i++)
+        request->envp[request->head.envc + i] = (char *)variables[i];
+}
+
 static void start_task(struct host *host, struct request *request)
 {
     struct protocol_reply reply = {.kind = PROTOCOL_ANSWER};
     struct client *client = calloc(1, sizeof(*client));
     if (client)
         init_client(host, request, client);
+    add_topology(request);
     int id = client ? request_spawn(request, reply.message, sizeof(reply.message)) : -ENOMEM;
     if (id > 0) {
         add_client(host, request, client, id, &reply);
@@ -492,6 +501,8 @@ static int stop_listening(struct host *host, const char *directory)
 static int make_space(struct host *host)
 {
     pthread_t waiter;
+    if (host->ranks_expected != 1)
+        topology_server_start();
     int self = shm_server_start(host->ranks_expected > 0 ? (unsigned)host->ranks_expected : 1);
     if (self == 0)
         self = onespace_init();

@@ -51,8 +51,8 @@ int descriptors_assume(struct descriptors *descriptors, int socket);
 
 struct request {
     struct protocol_request head;
-    size_t received; /* bytes of the head and the text */
-    char *text, **argv, **envp;
+    size_t received;            /* bytes of the head and the text */
+    char *text, **argv, **envp; /* envp: with room for TOPOLOGY_VARIABLES more */
     struct descriptors descriptors;
     int directory;    /* the shim's working directory, or -1 */
     struct peer peer; /* the shim */

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "launch/report.h"
 #include "onespace.h"
@@ -34,6 +35,11 @@ int launcher_slurm_tasks(const char *list, int node);
 void set_task_numbers(int number, int ntasks);
 /* Raises RLIMIT_NOFILE of this process to its hard limit. */
 void raise_descriptor_limit(void);
+/* In a child that the root has just forked: makes it a process that serves the space from outside.
+ * The kernel kills it when the root ends; it blocks all signals. It keeps `fd` alone, as SERVER_FD:
+ * launchers wait for the end of the root's other descriptors. */
+enum { SERVER_FD = 3 };
+void become_server(const char *name, int fd, pid_t root);
 /* Whether the signal is one by which a terminal stops a job. */
 int signal_stops(int number);
 /* Stops this process by a signal that it blocks, so that the shell or launcher sees it. As for any
@@ -49,13 +55,21 @@ void mpi_defaults_set(unsigned ranks);
 /* Describes what mpi_defaults_set, called next, will set and leave. */
 void mpi_defaults_describe(unsigned ranks, char *text, size_t size);
 
-/* ---- cpu_binding.c: --cpu-bind ---- */
+/* ---- topology.c: what hwloc knows of the machine ---- */
 
 /* The CPUs of task `number` of `count` under `policy`: "none", "core" (one core each, spread over
  * the machine), or a list "0,2-4" whose entries are assigned round-robin. 1 when *cpus was set, 0
  * when the task is not bound, -EINVAL with *message for a bad policy. */
 int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus, char *message,
                      size_t size);
+
+/* By the root of several ranks before it makes the space: starts the process that reads the
+ * topology once for all, when the first of them asks for it. Where it fails, each reads it. */
+void topology_server_start(void);
+/* The variables by which a task's hwloc finds that topology, to add to the task's environment; NULL
+ * where the user has chosen otherwise in that environment, or no process offers it. Static. */
+enum { TOPOLOGY_VARIABLES = 4 };
+void topology_variables(char *const *environment, const char *variables[TOPOLOGY_VARIABLES]);
 
 /* ---- shm_server.c: the space keeps its tasks' files below /dev/shm ---- */
 

@@ -6,17 +6,20 @@
 #include "launch/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/proc.h"
+#include "base/raw.h"
 
 static const struct {
     const char *variable, *kind;
@@ -205,6 +208,23 @@ void raise_descriptor_limit(void)
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+void become_server(const char *name, int fd, pid_t root)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, name);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != root)
+        _exit(EXIT_FAILURE);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, SERVER_FD);
+    for (int standard = 0; standard < SERVER_FD; standard++)
+        dup2(null, standard);
+    dup2(own, SERVER_FD);
+    descriptors_close_range(SERVER_FD + 1, ~0u);
 }
 
 int signal_stops(int number)

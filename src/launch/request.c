@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "launch/launch.h"
 
 /* ---- Receiving: the input may be anything (tests/fuzz/request_fuzz.c) ---- */
 
@@ -22,7 +23,7 @@ static int split_text(struct request *request)
     const struct protocol_request *head = &request->head;
     char *at = request->text, *end = at + head->text_size;
     request->argv = calloc(head->argc + 1u, sizeof(char *));
-    request->envp = calloc(head->envc + 1u, sizeof(char *));
+    request->envp = calloc(head->envc + TOPOLOGY_VARIABLES + 1u, sizeof(char *));
     if (!request->argv || !request->envp)
         return -ENOMEM;
     for (uint32_t i = 0; i < head->argc + head->envc; i++) {

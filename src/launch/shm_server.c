@@ -301,26 +301,6 @@ static _Noreturn void serve(int listener)
 
 /* ---- Start ---- */
 
-/* Closes the root's descriptors, because launchers wait for end-of-file on them. */
-static _Noreturn void become_server(int listener, pid_t root)
-{
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    prctl(PR_SET_NAME, "onespace-shm");
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != root)
-        _exit(EXIT_FAILURE);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    int own = fcntl(listener, F_DUPFD_CLOEXEC, 3);
-    for (int fd = 0; fd < 3; fd++)
-        dup2(null, fd);
-    dup2(own, 3);
-    descriptors_close_range(4, ~0u);
-    raise_descriptor_limit();
-    serve(3);
-}
-
 static struct space_shm started;
 
 static int start(void)
@@ -336,8 +316,11 @@ static int start(void)
         getsockname(listener, (struct sockaddr *)&address, &size) == 0 &&
         size <= sizeof(started.address) && listen(listener, BACKLOG) == 0)
         child = fork();
-    if (child == 0)
-        become_server(listener, root);
+    if (child == 0) {
+        become_server("onespace-shm", listener, root);
+        raise_descriptor_limit();
+        serve(SERVER_FD);
+    }
     int error = child >= 0 ? 0 : size > sizeof(started.address) ? EOVERFLOW : errno;
     close(listener);
     if (error)

@@ -313,9 +313,19 @@ static void wait_all(const struct run_options *run)
     }
 }
 
+static void add_topology(void)
+{
+    const char *variables[TOPOLOGY_VARIABLES];
+    topology_variables(environ, variables);
+    for (int i = 0; i < TOPOLOGY_VARIABLES && variables[i]; i++)
+        putenv((char *)variables[i]);
+}
+
 int standalone_begin(unsigned ranks)
 {
     observer_start();
+    if (ranks > 1)
+        topology_server_start();
     int failed = shm_server_start(ranks);
     if (failed < 0) {
         fprintf(stderr, "onespace run: cannot keep files of /dev/shm in the space: %s\n",
@@ -325,6 +335,7 @@ int standalone_begin(unsigned ranks)
     int self = onespace_init();
     if (self >= 0)
         shm_server_publish();
+    add_topology();
     if (self == -ENOTSUP)
         fprintf(stderr, "onespace run: valgrind cannot follow processes that share memory: run the "
                         "program itself under it, without onespace\n");

@@ -241,7 +241,7 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
     with subprocess.Popen([COMMAND, "run", "-n", "2", program], stdout=subprocess.PIPE) as root:
         try:
             assert os.read(root.stdout.fileno(), 1) == b"x" and os.read(root.stdout.fileno(), 1) == b"x"
-            reaper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[0])
+            reaper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[-1])  # the youngest
             task = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[-1]
             commands = subprocess.run(["sh", "-c", recipe.replace("PID", task)], capture_output=True,
                                       text=True, timeout=300, check=True).stdout
