@@ -27,7 +27,7 @@ CLAIM_LINES = 6   # comparisons beside the paper's claim
 SUMMARY_LINES = 3  # comparisons of one result in the summary
 ROWS_MAX = 64  # of a table: longer ones are thinned evenly
 # The order of the sections, by the beginnings of the files' names; the others follow by name.
-ORDER = ("p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale", "windows",
+ORDER = ("p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale", "waits", "windows",
          "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations", "xpmem", "heap",
          "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "adios2")
 REPEATS_ENOUGH = 5

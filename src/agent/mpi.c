@@ -3,9 +3,10 @@
  *
  * The agent exports a jump under the name of each function that the layer (src/mpi) wraps, and
  * precedes any MPI library in symbol lookup; so it does not matter when, how and in which language
- * the program gets its MPI. A call that creates a window, or a collective operation unless these
- * are left to the library, loads the layer for the MPI library that is present. Until then, and
- * with --mpi-layer off, the jumps lead to the MPI library. Functions with large counts that the
+ * the program gets its MPI. A call that creates a window, a collective operation unless these are
+ * left to the library, or a call that waits while CPUs are oversubscribed, loads the layer for the
+ * MPI library that is present. Until then, and with --mpi-layer off, the jumps lead to the MPI
+ * library. Functions with large counts that the
  * library lacks always lead to the layer, because a program that looks for them finds the jumps. */
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -30,8 +31,8 @@ static const char names[] =
 #define NAMES(name) "MPI_" #name "\0PMPI_" #name "\0"
 #define NAME(name)  #name "\0"
     MPI_LOADING(NAMES) MPI_LOADING_LARGE(NAMES) MPI_COLLECTIVES(NAMES) MPI_COLLECTIVES_LARGE(NAMES)
-        MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES) MPI_ONESPACE(NAME) MPI_FORTRAN(NAME)
-            MPI_INTERNAL(NAME);
+        MPI_WAITING(NAMES) MPI_WAITING_LARGE(NAMES) MPI_FORWARDED(NAMES) MPI_FORWARDED_LARGE(NAMES)
+            MPI_ONESPACE(NAME) MPI_FORTRAN(NAME) MPI_INTERNAL(NAME);
 
 enum {
 #define TWO(name) +2
@@ -39,7 +40,8 @@ enum {
     /* Indices at which the groups of names end. */
     LOADING_END = 0 MPI_LOADING(TWO) MPI_LOADING_LARGE(TWO),
     COLLECTIVES_END = LOADING_END MPI_COLLECTIVES(TWO) MPI_COLLECTIVES_LARGE(TWO),
-    MPI_C_END = COLLECTIVES_END MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
+    WAITING_END = COLLECTIVES_END MPI_WAITING(TWO) MPI_WAITING_LARGE(TWO),
+    MPI_C_END = WAITING_END MPI_FORWARDED(TWO) MPI_FORWARDED_LARGE(TWO) MPI_ONESPACE(ONE),
     FORTRAN_END = MPI_C_END MPI_FORTRAN(ONE),
     TARGETS = FORTRAN_END MPI_INTERNAL(ONE),
 };
@@ -125,16 +127,18 @@ static int is_turned_off(const char *function)
 /* Whether the first call of the function with this index loads the layer. */
 static int loads_layer(unsigned index)
 {
-    if (index >= COLLECTIVES_END || (index >= LOADING_END && is_turned_off(name_of(index))))
+    if (!agent_space || (agent_self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) || index >= WAITING_END)
         return 0;
-    return agent_space && !(agent_self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) &&
-           (index < LOADING_END || (agent_self->flags & ONESPACE_SPAWN_COLLECTIVES));
+    if (index >= COLLECTIVES_END)
+        return (int)atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed);
+    return index < LOADING_END ||
+           ((agent_self->flags & ONESPACE_SPAWN_COLLECTIVES) && !is_turned_off(name_of(index)));
 }
 
-/* Bypasses the layer for collectives that it would only forward. */
+/* Bypasses the layer for calls that it would only forward. */
 static int is_only_forwarded(unsigned index)
 {
-    return index >= LOADING_END && index < COLLECTIVES_END && !loads_layer(index);
+    return index >= LOADING_END && index < WAITING_END && !loads_layer(index);
 }
 
 static void load_layer(const char *name)

@@ -43,6 +43,12 @@ static int has_no_kdreg2(unsigned ranks)
     return access("/dev/kdreg2", F_OK) != 0;
 }
 
+/* Launchers may have bound this process to fewer CPUs than its job has. */
+static int outnumber_cpus(unsigned ranks)
+{
+    return (long)ranks > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* hwloc's built-in parser reads the XML that hwloc writes. */
 #define HWLOC_XML_PLUGIN "hwloc_xml_libxml.so"
 /* These search for GPUs and their displays. */
@@ -70,6 +76,9 @@ static const struct {
     {"OMPI_MCA_coll", "^adapt,sync", capacity_mappings_are_scarce},
     {"OMPI_MCA_schizo", "^jsm,flux", capacity_mappings_are_scarce},
     {"MALLOC_ARENA_MAX", "1", capacity_mappings_are_scarce},
+    /* A rank that waits gives its CPU away: Open MPI does so only where mpirun knows that ranks
+     * outnumber CPUs. What MPICH needs is in src/mpi/wrap/waits.c. */
+    {"OMPI_MCA_mpi_yield_when_idle", "1", outnumber_cpus},
     /* libfabric watches registered memory by a userfaultfd if it can. The kernel allows one for
      * each mapping, so only one rank of a space could watch a mapping; and each unmapping would
      * wait for the watching rank. Its other monitor hooks functions of the rank's libc. */

@@ -41,8 +41,8 @@
     FUNCTION(int, topology_set_all_types_filter,                                                   \
              (hwloc_topology_t topology, enum hwloc_type_filter_e filter), (topology, filter))     \
     FUNCTION(int, topology_export_xmlbuffer,                                                       \
-             (hwloc_topology_t topology, char **buffer, int *size, unsigned long flags),           \
-             (topology, buffer, size, flags))                                                      \
+             (hwloc_topology_t topology, char **xmlbuffer, int *buflen, unsigned long flags),      \
+             (topology, xmlbuffer, buflen, flags))                                                 \
     FUNCTION(void, topology_destroy, (hwloc_topology_t topology), (topology))                      \
     FUNCTION(hwloc_obj_t, get_obj_by_depth, (hwloc_topology_t topology, int depth, unsigned idx),  \
              (topology, depth, idx))                                                               \

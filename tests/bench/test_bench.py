@@ -176,6 +176,14 @@ def test_startup_measures_processes_and_tasks(bench):
         check_series(found[f"mpich/{variant}"], [1, 3], 2)
 
 
+def test_waits_measures_processes_and_tasks(bench):
+    found = bench("waits", "--mpi", need("mpich"), "--per-cpu", "1,2", "--repeats", "2", "--ms", "1", "--no-plot")
+    for operation in ("sendrecv", "waitall", "threads", "late"):
+        for variant in ("processes", "tasks"):
+            check_series(found.pop(f"mpich/{operation}/{variant}"), [1, 2], 2)
+    assert not found
+
+
 def scale(job, directory, *options, before=(), **env):
     """With Open MPI, one repeat: the command's result, and its series by the parts of their names without the MPI."""
     results = directory / "results"

@@ -1,4 +1,5 @@
 """onespace core: an ELF core of one task, read by stock gdb and by this file."""
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -279,7 +280,7 @@ def crashed(job, dumped, guests, tmp_path):
             os.kill(crashing, signal.SIGABRT)
         while os.path.exists(f"/proc/{crashing}") and time.monotonic() < run.deadline:
             time.sleep(0.05)
-        if os.path.exists(f"/proc/{other}"):
+        with contextlib.suppress(ProcessLookupError):
             os.kill(other, signal.SIGTERM)
         run.finish()
         core, = tmp_path.glob("core*")

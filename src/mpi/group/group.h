@@ -58,6 +58,10 @@ void group_unref(struct group *group);
 /* Whether this process is a task of a space, or its root. */
 int task_is_in_space(void);
 
+/* Whether this is a task of a space whose tasks outnumber their CPUs. Relaxed: a hint, which the
+ * host changes as tasks start and end. */
+int task_shares_cpu(void);
+
 /* Whether this is a guarded task. It maps MAP_SHARED the memory that other ranks write to. */
 int task_is_guarded(void);
 
@@ -138,9 +142,17 @@ int progress_grequest_start(MPI_Request *request);
 /* ---- Waiting ---- */
 
 /* One wait. Fill with WAIT_INIT. */
+/* A rank that waits where tasks outnumber CPUs; zeroed when the wait begins. */
+struct cpu_turns {
+    uint64_t since_ns; /* the first turn that was given away */
+};
+/* Gives this rank's turn on the CPU to others. */
+void cpu_turns_give(struct cpu_turns *turns);
+
 struct wait {
     const struct group *group;
     uint32_t rounds;
+    struct cpu_turns turns; /* if the group is oversubscribed */
     uint64_t next_check_ns; /* time of the next check that all ranks are alive; 0: not set yet */
     uint64_t check_interval_ns;
     /* The other ranks may be waiting for a device, whose kernel threads need this CPU. So the wait

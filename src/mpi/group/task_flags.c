@@ -24,6 +24,12 @@ static unsigned flags(void)
     return slot && task_is_in_space() ? slot->flags : 0;
 }
 
+int task_shares_cpu(void)
+{
+    const struct space *space = task_is_in_space() ? space_registry() : NULL;
+    return space && atomic_load_explicit(&space->oversubscribed, memory_order_relaxed);
+}
+
 int task_is_guarded(void)
 {
     return (flags() & ONESPACE_SPAWN_GUARD) != 0;

@@ -34,6 +34,22 @@
     X(Scatter)                                                                                     \
     X(Scatterv)
 
+/* Point-to-point calls that wait. They lead to the layer, and load it, if CPUs are oversubscribed
+ * at their first call (mpi/wrap/waits.c). */
+#define MPI_WAITING(X)                                                                             \
+    X(Mprobe)                                                                                      \
+    X(Probe)                                                                                       \
+    X(Recv)                                                                                        \
+    X(Rsend)                                                                                       \
+    X(Send)                                                                                        \
+    X(Sendrecv)                                                                                    \
+    X(Sendrecv_replace)                                                                            \
+    X(Ssend)                                                                                       \
+    X(Wait)                                                                                        \
+    X(Waitall)                                                                                     \
+    X(Waitany)                                                                                     \
+    X(Waitsome)
+
 /* The environment variable that lists collective operations for the MPI library to do: names in any
  * case, separated by commas. */
 #define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
@@ -97,6 +113,12 @@
     X(Scan_c)                                                                                      \
     X(Scatter_c)                                                                                   \
     X(Scatterv_c)
+#define MPI_WAITING_LARGE(X)                                                                       \
+    X(Recv_c)                                                                                      \
+    X(Rsend_c)                                                                                     \
+    X(Send_c)                                                                                      \
+    X(Sendrecv_c)                                                                                  \
+    X(Ssend_c)
 #define MPI_FORWARDED_LARGE(X)                                                                     \
     X(Win_shared_query_c)                                                                          \
     X(Put_c)                                                                                       \

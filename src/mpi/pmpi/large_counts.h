@@ -88,6 +88,22 @@
     int name(const void *send, const MPI_Count counts[], const MPI_Aint places[],                  \
              MPI_Datatype send_type, void *receive, MPI_Count receive_count,                       \
              MPI_Datatype receive_type, int root, MPI_Comm comm);
+#define LARGE_RECV(name)                                                                           \
+    int name(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,               \
+             MPI_Comm comm, MPI_Status *status);
+#define LARGE_IRECV(name)                                                                          \
+    int name(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,               \
+             MPI_Comm comm, MPI_Request *request);
+#define LARGE_SEND(name)                                                                           \
+    int name(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,           \
+             MPI_Comm comm);
+#define LARGE_ISEND(name)                                                                          \
+    int name(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag,           \
+             MPI_Comm comm, MPI_Request *request);
+#define LARGE_SENDRECV(name)                                                                       \
+    int name(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest,            \
+             int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source,   \
+             int recvtag, MPI_Comm comm, MPI_Status *status);
 #define LARGE_BOTH(kind, name) kind(MPI_##name) kind(PMPI_##name)
 
 LARGE_BOTH(LARGE_MAKER, Win_allocate_c)
@@ -119,6 +135,15 @@ LARGE_BOTH(LARGE_REDUCTION, Reduce_scatter_block_c)
 LARGE_BOTH(LARGE_REDUCTION, Scan_c)
 LARGE_BOTH(LARGE_ROOTED, Scatter_c)
 LARGE_BOTH(LARGE_SCATTERV, Scatterv_c)
+LARGE_BOTH(LARGE_RECV, Recv_c)
+LARGE_BOTH(LARGE_IRECV, Irecv_c)
+LARGE_BOTH(LARGE_SEND, Rsend_c)
+LARGE_BOTH(LARGE_SEND, Send_c)
+LARGE_BOTH(LARGE_SEND, Ssend_c)
+LARGE_BOTH(LARGE_ISEND, Irsend_c)
+LARGE_BOTH(LARGE_ISEND, Isend_c)
+LARGE_BOTH(LARGE_ISEND, Issend_c)
+LARGE_BOTH(LARGE_SENDRECV, Sendrecv_c)
 
 #endif
 

@@ -17,6 +17,7 @@
 
 /* The functions that the layer calls but does not wrap. */
 #define MPI_NOT_WRAPPED(X)                                                                         \
+    X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
@@ -45,20 +46,26 @@
     X(Group_union)                                                                                 \
     X(Iallgather)                                                                                  \
     X(Ibcast)                                                                                      \
+    X(Improbe)                                                                                     \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
+    X(Iprobe)                                                                                      \
     X(Irecv)                                                                                       \
+    X(Irsend)                                                                                      \
     X(Isend)                                                                                       \
+    X(Issend)                                                                                      \
     X(Op_commutative)                                                                              \
+    X(Pack)                                                                                        \
+    X(Pack_size)                                                                                   \
     X(Query_thread)                                                                                \
-    X(Recv)                                                                                        \
     X(Reduce_local)                                                                                \
-    X(Send)                                                                                        \
-    X(Sendrecv)                                                                                    \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
+    X(Testall)                                                                                     \
+    X(Testany)                                                                                     \
+    X(Testsome)                                                                                    \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_get_contents)                                                                           \
@@ -67,14 +74,16 @@
     X(Type_get_true_extent)                                                                        \
     X(Type_size)                                                                                   \
     X(Type_size_x)                                                                                 \
-    X(Wait)                                                                                        \
-    X(Waitall)                                                                                     \
     X(Win_call_errhandler)                                                                         \
     X(Win_create_dynamic)                                                                          \
     X(Win_create)                                                                                  \
     X(Win_get_errhandler)                                                                          \
     X(Win_set_errhandler)
 #define MPI_NOT_WRAPPED_LARGE(X)                                                                   \
+    X(Irecv_c)                                                                                     \
+    X(Irsend_c)                                                                                    \
+    X(Isend_c)                                                                                     \
+    X(Issend_c)                                                                                    \
     X(Type_get_contents_c)                                                                         \
     X(Type_get_envelope_c)
 
@@ -88,12 +97,14 @@ struct pmpi_functions {
 #define MEMBER(name) __typeof__(PMPI_##name) *name;
     MPI_LOADING(MEMBER)
     MPI_COLLECTIVES(MEMBER)
+    MPI_WAITING(MEMBER)
     MPI_FORWARDED(MEMBER)
     MPI_NOT_WRAPPED(MEMBER)
     MPI_NOT_WRAPPED_OPEN_MPI(MEMBER)
     /* NULL where the library lacks them: */
     MPI_LOADING_LARGE(MEMBER)
-    MPI_COLLECTIVES_LARGE(MEMBER) MPI_FORWARDED_LARGE(MEMBER) MPI_NOT_WRAPPED_LARGE(MEMBER)
+    MPI_COLLECTIVES_LARGE(MEMBER)
+    MPI_WAITING_LARGE(MEMBER) MPI_FORWARDED_LARGE(MEMBER) MPI_NOT_WRAPPED_LARGE(MEMBER)
 #undef MEMBER
 };
 
