@@ -157,7 +157,7 @@ int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus,
 /* ---- The topology for all ranks ----
  *
  * In MPI_Init each rank's hwloc reads hundreds of files of /sys and executes cpuid on each CPU: a
- * quarter to a third of the CPU time of a rank's start. If HWLOC_XMLFILE names a file, hwloc reads
+ * quarter of the CPU time of a rank's start, or more. If HWLOC_XMLFILE names a file, hwloc reads
  * that instead. Here it is a file in the memory of a child of the root, the server.
  *
  * The server holds a write lease on the file (fcntl(2), F_SETLEASE). The first rank that opens the
@@ -199,8 +199,9 @@ static int write_topology(void)
         hwloc_topology_load(topology) != 0 ||
         hwloc_topology_export_xmlbuffer(topology, &xml, &size, 0) != 0)
         return EXIT_FAILURE;
-    ssize_t written = pwrite(TOPOLOGY_FD, xml, (size_t)size - 1, 0);
-    return written == size - 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+    int is_written =
+        ftruncate(TOPOLOGY_FD, 0) == 0 && pwrite(TOPOLOGY_FD, xml, (size_t)size - 1, 0) == size - 1;
+    return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* Whether a process has written the file in so many milliseconds; else it is killed. */
