@@ -13,8 +13,8 @@
 
 #include "../lib/bench.h"
 
-enum { REPEATS_MIN = 3, REPEATS_MAX = 1000, TAG = 1, STEPS = 10000 };
-static const double late_seconds = 0.01;
+enum { REPEATS_MIN = 3, REPEATS_MAX = 1000, CALLS_MAX = 1000, TAG = 1, STEPS = 10000 };
+static const double late_seconds = 0.01, sample_seconds = 0.0002;
 
 static int rank, ranks, threads;
 
@@ -73,24 +73,29 @@ static void be_late(void)
         MPI_Recv(&byte, 1, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* By rank 0's clock. The first call makes the connections and decides how many follow. */
+/* By rank 0's clock. The first call makes the connections; the next ones decide how many calls a
+ * sample has, and how many samples follow. */
 static void measure(const char *name, void (*once)(void), double seconds)
 {
     static double samples[REPEATS_MAX];
+    long plan[2]; /* calls of a sample, samples */
     by_waitall();
     once();
-    by_waitall();
     double start = seconds_now();
-    once();
-    long count = bench_calls(seconds_now() - start, seconds, REPEATS_MIN, REPEATS_MAX);
-    MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
-    for (long i = 0; i < count; i++) {
+    for (int i = 0; i < REPEATS_MIN; i++)
+        once();
+    double one = (seconds_now() - start) / REPEATS_MIN;
+    plan[0] = bench_calls(one, sample_seconds, 1, CALLS_MAX);
+    plan[1] = bench_calls(one * (double)plan[0], seconds, REPEATS_MIN, REPEATS_MAX);
+    MPI_Bcast(plan, 2, MPI_LONG, 0, MPI_COMM_WORLD);
+    for (long i = 0; i < plan[1]; i++) {
         by_waitall();
         start = seconds_now();
-        once();
-        samples[i] = seconds_now() - start;
+        for (long call = 0; call < plan[0]; call++)
+            once();
+        samples[i] = (seconds_now() - start) / (double)plan[0];
     }
-    double median = bench_median(samples, (int)count);
+    double median = bench_median(samples, (int)plan[1]);
     if (rank == 0)
         bench_print(name, ranks, median);
 }
