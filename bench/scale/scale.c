@@ -83,14 +83,11 @@ static void measure(const char *name, double (*once)(int round), double seconds)
     static double samples[REPEATS_MAX];
     double start = seconds_now();
     once(0);
-    double wanted = seconds / (seconds_now() - start);
-    int count = wanted < REPEATS_MIN   ? REPEATS_MIN
-                : wanted < REPEATS_MAX ? (int)wanted
-                                       : REPEATS_MAX;
-    MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    long count = bench_calls(seconds_now() - start, seconds, REPEATS_MIN, REPEATS_MAX);
+    MPI_Bcast(&count, 1, MPI_LONG, 0, MPI_COMM_WORLD);
     for (int i = 0; i < count; i++)
         samples[i] = once(i + 1);
-    double median = bench_median(samples, count);
+    double median = bench_median(samples, (int)count);
     if (rank == 0)
         bench_print(name, ranks, median);
 }

@@ -6,8 +6,8 @@
  * the program gets its MPI. A call that creates a window, a collective operation unless these are
  * left to the library, or a call that waits while CPUs are oversubscribed, loads the layer for the
  * MPI library that is present. Until then, and with --mpi-layer off, the jumps lead to the MPI
- * library. Functions with large counts that the
- * library lacks always lead to the layer, because a program that looks for them finds the jumps. */
+ * library. Functions with large counts that the library lacks always lead to the layer, because a
+ * program that looks for them finds the jumps. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stddef.h>

@@ -36,8 +36,9 @@ void set_task_numbers(int number, int ntasks);
 /* Raises RLIMIT_NOFILE of this process to its hard limit. */
 void raise_descriptor_limit(void);
 /* In a child that the root has just forked: makes it a process that serves the space from outside.
- * The kernel kills it when the root ends; it blocks all signals. It keeps `fd` alone, as SERVER_FD:
- * launchers wait for the end of the root's other descriptors. */
+ * The kernel kills it when the root ends; it blocks all signals and may have as many descriptors as
+ * possible. It keeps `fd` alone, as SERVER_FD: launchers wait for the end of the root's other
+ * descriptors. */
 enum { SERVER_FD = 3 };
 void become_server(const char *name, int fd, pid_t root);
 /* Whether the signal is one by which a terminal stops a job. */

@@ -225,6 +225,7 @@ void become_server(const char *name, int fd, pid_t root)
         dup2(null, standard);
     dup2(own, SERVER_FD);
     descriptors_close_range(SERVER_FD + 1, ~0u);
+    raise_descriptor_limit();
 }
 
 int signal_stops(int number)

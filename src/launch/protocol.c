@@ -143,8 +143,8 @@ static unsigned take_descriptors(struct msghdr *message, int *fds, unsigned coun
 }
 
 /* Receives one message with up to `count` descriptors; *had is their number, and the rest of `fds`
- * is -1. Returns the bytes received, 0 at end-of-file, -EPROTO if the peer sent more descriptors,
- * all of which are closed, or another -errno. */
+ * is -1. Returns the bytes received, 0 at end-of-file, another -errno,
+ * or -EPROTO if the peer sent more descriptors than that: then all are closed. */
 static ssize_t receive_once(int socket, void *data, size_t size, int *fds, unsigned count,
                             unsigned *had)
 {

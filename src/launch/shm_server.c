@@ -318,7 +318,6 @@ static int start(void)
         child = fork();
     if (child == 0) {
         become_server("onespace-shm", listener, root);
-        raise_descriptor_limit();
         serve(SERVER_FD);
     }
     int error = child >= 0 ? 0 : size > sizeof(started.address) ? EOVERFLOW : errno;

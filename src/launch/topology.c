@@ -244,7 +244,6 @@ static _Noreturn void become_topology_server(int report, pid_t root)
     char message[256], path[64];
     sigset_t lease_break;
     become_server("onespace-topo", report, root);
-    raise_descriptor_limit();
     /* The kernel leases no file that is open twice, and counts only openings by a path. */
     int made = memfd_create("topology.xml", MFD_CLOEXEC);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", made);
@@ -286,10 +285,12 @@ void topology_server_start(void)
 static int server_is_ready(void)
 {
     char byte;
-    if (ready >= 0 && read(ready, &byte, 1) != 1)
-        xmlfile_variable[0] = 0;
-    close(ready);
-    ready = -1;
+    if (ready >= 0) {
+        if (read(ready, &byte, 1) != 1)
+            xmlfile_variable[0] = 0;
+        close(ready);
+        ready = -1;
+    }
     return xmlfile_variable[0] != 0;
 }
 

@@ -12,7 +12,7 @@ from jobs import RUN, eventually
 CPUSETS = pathlib.Path("/sys/fs/cgroup/cpuset")
 SERVER = "onespace-topo"
 BY_SERVER = "onespace"  # hwloc names the program, onespace or onespace-host
-# What hwloc says of its own work rather than of the machine.
+# Lines about hwloc's own work rather than the machine.
 OWN = re.compile(r'(?m)^ *<info name="(hwlocVersion|ProcessName)".*\n|'
                  r'^ *<support name="discovery.cpukind_efficiency"/>\n| gp_index="\d+"')
 

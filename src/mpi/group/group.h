@@ -142,17 +142,17 @@ int progress_grequest_start(MPI_Request *request);
 /* ---- Waiting ---- */
 
 /* One wait. Fill with WAIT_INIT. */
-/* A rank that waits where tasks outnumber CPUs; zeroed when the wait begins. */
-struct cpu_turns {
-    uint64_t since_ns; /* the first turn that was given away */
+/* How a rank waits where tasks outnumber CPUs; zeroed when the wait begins. */
+struct backoff {
+    uint64_t since_ns; /* the first call of backoff_wait */
 };
-/* Gives this rank's turn on the CPU to others. */
-void cpu_turns_give(struct cpu_turns *turns);
+/* Between two polls: yields the CPU or sleeps. */
+void backoff_wait(struct backoff *backoff);
 
 struct wait {
     const struct group *group;
     uint32_t rounds;
-    struct cpu_turns turns; /* if the group is oversubscribed */
+    struct backoff backoff; /* if the group is oversubscribed */
     uint64_t next_check_ns; /* time of the next check that all ranks are alive; 0: not set yet */
     uint64_t check_interval_ns;
     /* The other ranks may be waiting for a device, whose kernel threads need this CPU. So the wait

@@ -15,9 +15,6 @@ enum {
     SPINS_OVERSUBSCRIBED = 16, /* take about as long as yielding the CPU */
     SPINS_OWN_CPU = 16384,     /* about a millisecond */
     SLEEP_NS = 20000,          /* the kernel adds one to two times as much */
-    YIELDS_ALONE_NS = 1000000, /* then a rank that shares its CPU sleeps, too: */
-    SLEEP_SHARE = 16,          /* this part of the time waited */
-    SLEEP_MAX_NS = 1000000,
     PROGRESS_FROM_SPIN = 1024, /* most waits are over by then */
     PROGRESS_EVERY_SPINS = 32, /* polling MPI's queues costs about as much as these spins */
     PROGRESS_EVERY_YIELDS = 8, /* Open MPI may yield in its poll, too */
@@ -97,18 +94,21 @@ static void sleep_ns(uint64_t ns)
 }
 
 /* A rank that only yields gets as much time as one that computes: the scheduler sees two that are
- * always ready to run. So after a millisecond the rank also sleeps, for a sixteenth of the time
- * that it has waited, which is at most what it can miss. */
-void cpu_turns_give(struct cpu_turns *turns)
+ * always ready to run. So after a millisecond the rank sleeps instead, for a sixteenth of the time
+ * that it has waited: it notices the end of the wait later by that much at most. */
+enum { BACKOFF_YIELD_NS = 1000000, BACKOFF_SHARE = 16, BACKOFF_SLEEP_MAX_NS = 1000000 };
+
+void backoff_wait(struct backoff *backoff)
 {
     uint64_t now = futex_now_ns();
-    if (!turns->since_ns)
-        turns->since_ns = now;
-    uint64_t waited = now - turns->since_ns;
-    if (waited < YIELDS_ALONE_NS)
+    if (!backoff->since_ns)
+        backoff->since_ns = now;
+    uint64_t waited = now - backoff->since_ns;
+    if (waited < BACKOFF_YIELD_NS)
         sched_yield();
     else
-        sleep_ns(waited / SLEEP_SHARE < SLEEP_MAX_NS ? waited / SLEEP_SHARE : SLEEP_MAX_NS);
+        sleep_ns(waited / BACKOFF_SHARE < BACKOFF_SLEEP_MAX_NS ? waited / BACKOFF_SHARE
+                                                               : BACKOFF_SLEEP_MAX_NS);
 }
 
 static void yield_cpu(struct wait *wait)
@@ -116,7 +116,7 @@ static void yield_cpu(struct wait *wait)
     if (wait->is_for_io)
         sleep_ns(SLEEP_NS);
     else if (wait->group->is_oversubscribed)
-        cpu_turns_give(&wait->turns);
+        backoff_wait(&wait->backoff);
     else
         sched_yield();
 }

@@ -27,9 +27,9 @@ static int must_give_way(void)
 #define UNTIL(done, test)                                                                          \
     __extension__({                                                                                \
         int result_ = (test);                                                                      \
-        struct cpu_turns turns_ = {0};                                                             \
+        struct backoff backoff_ = {0};                                                             \
         while (result_ == MPI_SUCCESS && !(done)) {                                                \
-            cpu_turns_give(&turns_);                                                               \
+            backoff_wait(&backoff_);                                                               \
             result_ = (test);                                                                      \
         }                                                                                          \
         result_;                                                                                   \
@@ -93,20 +93,20 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
  *
  * A library without functions for large counts gets those that fit as int. */
 
-static int fits_int(MPI_Count count, MPI_Comm comm)
+static int fail_count(MPI_Comm comm)
 {
-    if (count >= INT_MIN && count <= INT_MAX)
-        return 1;
     pmpi()->Comm_call_errhandler(comm, MPI_ERR_COUNT);
-    return 0;
+    return MPI_ERR_COUNT;
 }
 
-/* Calls the library's function with a large count (function_c), if the count is one and the library
- * has it, or else with an int. */
-#define CALL(function, is_large, count, before, ...)                                               \
-    (is_large && pmpi()->function##_c     ? pmpi()->function##_c(before, count, __VA_ARGS__)       \
-     : !is_large || fits_int(count, comm) ? pmpi()->function(before, (int)(count), __VA_ARGS__)    \
-                                          : MPI_ERR_COUNT)
+#define FITS(count) ((count) >= INT_MIN && (count) <= INT_MAX)
+
+/* Passes the call to the library's function with large counts, if the count is one and the library
+ * has it, or else to that with int. */
+#define PASS(function, is_large, count, before, ...)                                               \
+    (is_large && pmpi()->function##_c ? pmpi()->function##_c(before, count, __VA_ARGS__)           \
+     : !is_large || FITS(count)       ? pmpi()->function(before, (int)(count), __VA_ARGS__)        \
+                                      : fail_count(comm))
 
 /* A receive from MPI_PROC_NULL does not wait; MPICH 4.0 gives its request the status of none. */
 static int receive(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag,
@@ -114,8 +114,8 @@ static int receive(void *buf, MPI_Count count, MPI_Datatype datatype, int source
 {
     MPI_Request request;
     if (!must_give_way() || source == MPI_PROC_NULL)
-        return CALL(Recv, is_large, count, buf, datatype, source, tag, comm, status);
-    int result = CALL(Irecv, is_large, count, buf, datatype, source, tag, comm, &request);
+        return PASS(Recv, is_large, count, buf, datatype, source, tag, comm, status);
+    int result = PASS(Irecv, is_large, count, buf, datatype, source, tag, comm, &request);
     return result == MPI_SUCCESS ? wait_for(&request, status) : result;
 }
 
@@ -140,8 +140,8 @@ int MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, in
     {                                                                                              \
         MPI_Request request;                                                                       \
         if (!must_give_way())                                                                      \
-            return CALL(name, is_large, count, buf, datatype, dest, tag, comm);                    \
-        int result = CALL(start, is_large, count, buf, datatype, dest, tag, comm, &request);       \
+            return PASS(name, is_large, count, buf, datatype, dest, tag, comm);                    \
+        int result = PASS(start, is_large, count, buf, datatype, dest, tag, comm, &request);       \
         return result == MPI_SUCCESS ? wait_for(&request, MPI_STATUS_IGNORE) : result;             \
     }                                                                                              \
     WRAP(name)                                                                                     \
@@ -188,10 +188,10 @@ static int send_and_receive(const void *sendbuf, MPI_Count sendcount, MPI_Dataty
                    : sent;
     }
     int result =
-        CALL(Irecv, is_large, recvcount, recvbuf, recvtype, source, recvtag, comm, &receiving);
+        PASS(Irecv, is_large, recvcount, recvbuf, recvtype, source, recvtag, comm, &receiving);
     if (result != MPI_SUCCESS)
         return result;
-    result = CALL(Isend, is_large, sendcount, sendbuf, sendtype, dest, sendtag, comm, &sending);
+    result = PASS(Isend, is_large, sendcount, sendbuf, sendtype, dest, sendtag, comm, &sending);
     return result == MPI_SUCCESS ? finish_both(&receiving, &sending, status)
                                  : cancel(&receiving, result);
 }

@@ -1,5 +1,5 @@
-/* What hwloc knows: prints which process read the topology, the binding of this process, and all as
- * XML. Arguments: HWLOC_TOPOLOGY_FLAG_* as a number; 1 to ask for objects of all types. */
+/* Prints which process read hwloc's topology, the binding of this process, and the topology as XML.
+ * Arguments: HWLOC_TOPOLOGY_FLAG_* as a number; 1 to ask for objects of all types. */
 #include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
