@@ -117,7 +117,7 @@ def test_every_variable_that_is_read_is_explained():
 SYMPTOMS = {"cma-not-permitted": ["Read -1, expected 65536, errno = 1", "process_vm_readv"],
             "dev-shm": ["Bus error", "/dev/shm", "No resources are available to initiate the operation"],
             "xpmem-module": ["xpmem segment id", "Module xpmem not found"],
-            "pmix-error": ["PMIX ERROR", "PMIX_MCA_gds=hash"],
+            "pmix-error": ["PMIX ERROR", "PMIX_ERR_NOMEM", "PMIX_MCA_gds=hash"],
             "xpmem-slow": ["MPIR_CVAR_CH4_XPMEM_ENABLE=0"], "mappings": ["vm.max_map_count"]}
 
 
