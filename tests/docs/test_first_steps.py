@@ -121,7 +121,8 @@ SYMPTOMS = {"cma-not-permitted": ["Read -1, expected 65536, errno = 1", "process
             "xpmem-module": ["xpmem segment id", "Module xpmem not found"],
             "xpmem-sigbus": ["SIGBUS", "mca_btl_sm_check_fboxes", "OMPI_MCA_smsc=^xpmem"],
             "pmix-error": ["PMIX ERROR", "PMIX_ERR_NOMEM", "PMIX_MCA_gds=hash"],
-            "xpmem-slow": ["MPIR_CVAR_CH4_XPMEM_ENABLE=0"], "mappings": ["vm.max_map_count"]}
+            "xpmem-slow": ["MPIR_CVAR_CH4_XPMEM_ENABLE=0"], "mappings": ["vm.max_map_count"],
+            "open-files": ["Too many open files in system", "fs.file-max"]}
 
 
 def test_every_symptom_has_its_text_and_one_word():
