@@ -11,6 +11,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -158,32 +159,57 @@ def choose_output(given: str | None, channel: str) -> Hdf5 | Npz:
 
 # ---- The command ----
 
+# Signals only leave their number: an exception would be raised in whatever runs, also where Python ignores it, such as
+# a weak reference's callback. So waits are cut into pieces.
 received_signals: list[int] = []
+SIGNAL_CHECK_S = 0.2
+
+
+def stop(number: int, frame: Any) -> None:
+    received_signals.append(number)
+
+
+def exit_if_stopped() -> None:
+    if received_signals:
+        sys.exit(128 + received_signals[0])
+
+
+def open_channel(name: str, every: bool, wait: float) -> Consumer:
+    deadline = time.monotonic() + wait
+    while True:
+        exit_if_stopped()
+        try:
+            return Consumer(name, every=every, timeout=max(0, min(SIGNAL_CHECK_S, deadline - time.monotonic())))
+        except TimeoutError:
+            if time.monotonic() >= deadline:
+                raise
+
+
+def take_step(channel: Consumer) -> Step | None:
+    """The next step; None: the producer has closed the channel."""
+    while True:
+        exit_if_stopped()
+        try:
+            return channel.take(SIGNAL_CHECK_S)
+        except TimeoutError:
+            pass
+        except EOFError:
+            return None
 
 
 def dump(name: str, output: Hdf5 | Npz, *, every: bool, max_steps: int | None, wait: float) -> int:
     """Write steps until the producer closes the channel, at most max_steps. Return their number."""
     count = 0
-    with Consumer(name, every=every, timeout=wait) as channel:
+    with open_channel(name, every, wait) as channel:
         try:
-            for step in channel:
+            while count != max_steps and (step := take_step(channel)) is not None:
                 contents = Contents(step)
                 step.release()  # the producer does not wait for the file
                 output.write(contents)
                 count += 1
-                if received_signals:  # library code swallowed the exception
-                    sys.exit(128 + received_signals[0])
-                if count == max_steps:
-                    break
         finally:
             output.close()
     return count
-
-
-def stop(number: int, frame: Any) -> None:
-    """Exit by an exception, so that the file is closed."""
-    received_signals.append(number)
-    sys.exit(128 + number)
 
 
 def main(words: Sequence[str]) -> int | str:

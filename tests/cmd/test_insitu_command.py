@@ -316,6 +316,21 @@ def test_dump_that_is_stopped_leaves_a_whole_file(job, insitu, interpreter, h5py
     reader("print(len(read('a.h5')))")
 
 
+def test_signal_that_comes_where_python_ignores_exceptions_stops_the_dump(job, interpreter):
+    """In the callback of a weak reference, which numpy, h5py and Python itself use."""
+    script = """
+import os, signal, sys, weakref
+from onespace import dump
+class Object: pass
+signal.signal(signal.SIGINT, dump.stop)
+thing = Object()
+reference = weakref.ref(thing, lambda reference: os.kill(os.getpid(), signal.SIGINT))
+del thing
+dump.take_step(None)"""
+    result = job.run([interpreter, "-c", script], env={"PYTHONPATH": str(BUILD / "python")})
+    assert result.code == 128 + signal.SIGINT and result.err == "", str(result)
+
+
 def test_dump_overwrites_nothing(job, insitu, interpreter, h5py, space, channel, tmp_path):
     producer = produce(job, insitu, space, channel, "3")
     producer.wait_for("published")
