@@ -25,6 +25,11 @@ def check_symbols(*words):
     return subprocess.run([CHECK, *words], capture_output=True, text=True, timeout=300, check=False)
 
 
+def check_hardening(*words):
+    command = [ROOT / "scripts/check-hardening", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
 # ---- Which glibc is needed ----
 
 def products():
@@ -62,6 +67,44 @@ def test_what_holds_no_program_is_an_error(tmp_path):
 def test_what_programs_of_any_libc_load_needs_none(name):
     result = check_symbols("--glibc", "0", BUILD / "lib" / name)
     assert result.returncode == 0, result.stdout
+
+
+# ---- Hardening ----
+
+def test_all_that_is_built_is_hardened():
+    result = check_hardening(*products())
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+# Options for the compiler, and what is said of a program compiled with them.
+WEAK = {
+    ("-no-pie",): "is not position independent",
+    ("-Wl,-z,execstack",): "its stack may be executed",
+    ("-Wl,-z,lazy",): "resolves functions when they are first called, not at its start",
+    ("-Wl,-z,norelro",): "its relocated data stays writable",
+    ("-U_FORTIFY_SOURCE",): "was compiled without _FORTIFY_SOURCE: calls printf",
+    ("-fno-stack-protector",): "has no function whose stack is protected",
+    ("-g", "-fno-stack-clash-protection"): "weak.c was compiled without -fstack-clash-protection",
+}
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="for x86-64")
+@pytest.mark.parametrize("weakness", [(), *WEAK], ids=lambda words: "".join(words) or "strong")
+def test_what_is_not_hardened_is_found(tmp_path, weakness):
+    (tmp_path / "weak.c").write_text(
+        '#include <stdio.h>\nint main(int count, char **words)\n'
+        '{ char text[64]; snprintf(text, sizeof(text) - count, "%s", words[0]); return printf("%s", text) + count; }\n')
+    strong = ["-O2", "-fPIE", "-pie", "-fcf-protection=full", "-fstack-protector-strong", "-D_FORTIFY_SOURCE=2",
+              "-Wl,-z,relro,-z,now"]
+    if "-fno-stack-clash-protection" not in weakness:
+        strong.append("-fstack-clash-protection")
+    command = ["gcc", *strong, *weakness, "weak.c", "-o", "weak"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300, capture_output=True)
+    result = check_hardening(tmp_path)
+    if weakness:
+        assert result.returncode == 1 and WEAK[weakness] in result.stdout, result
+    else:
+        assert result.returncode == 0, result
 
 
 # ---- One version, everywhere ----
