@@ -58,7 +58,9 @@ extern "C" {
  *
  * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region is occupied,
  * or there is no memory. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel
- * refuses. -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share
+ * refuses. -EACCES: the machine's policy does (onespace-policy(5)), as a message on standard
+ * error says; or the caller may not have memory that is writable and executable (PR_SET_MDWE).
+ * -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share
  * memory; or the kernel may stall the whole machine while tasks run, as a message on standard error
  * says (ONESPACE_FAULTY_KERNEL=1 overrides). -EAGAIN: no thread can be made; the call may be
  * repeated (export, import and look-up, if they come first, return the same). */

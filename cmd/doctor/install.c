@@ -20,6 +20,7 @@
 #include "elf/elf.h"
 #include "launch/launch.h"
 #include "onespace.h"
+#include "policy/policy.h"
 #include "space/layout.h"
 #include "spawn/spawn.h"
 
@@ -114,6 +115,45 @@ static void say_interposition(void)
     elf_program_free(&program);
 }
 
+static void append_words(char *text, size_t size, const char *what,
+                         const struct policy_words *words)
+{
+    if (!words->is_given)
+        return;
+    snprintf(text + strlen(text), size - strlen(text), "; %s %s", what,
+             words->count ? "" : "nothing");
+    for (unsigned i = 0; i < words->count; i++)
+        snprintf(text + strlen(text), size - strlen(text), "%s%s", i ? ", " : "", words->words[i]);
+}
+
+static void say_policy(void)
+{
+    struct policy policy;
+    char text[512] = "";
+    if (policy_admit(&policy, text, sizeof(text)) < 0) {
+        doctor_say(DOCTOR_WRONG, "policy", "Ask the administrator of this machine.", "%s", text);
+        return;
+    }
+    if (!policy.exists) {
+        doctor_say(DOCTOR_GOOD, "policy", NULL, "no policy: there is no %s", POLICY_FILE);
+        return;
+    }
+    if (!policy.allow_root)
+        snprintf(text, sizeof(text), "; not for root");
+    if (policy.max_tasks)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; at most %u tasks",
+                 policy.max_tasks);
+    if (policy.require_guard)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; all tasks are guarded");
+    if (policy.log)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; starts and ends are logged%s",
+                 policy.log_digest ? " with digests" : "");
+    append_words(text, sizeof(text), "only for the groups", &policy.allow_groups);
+    append_words(text, sizeof(text), "ONESPACE_MAY_DIFFER may name", &policy.allow_differences);
+    doctor_say(DOCTOR_GOOD, "policy", NULL, "%s: %s", POLICY_FILE,
+               text[0] ? text + 2 : "no restriction");
+}
+
 static void say_sockets(void)
 {
     char path[128], message[512];
@@ -133,6 +173,7 @@ void doctor_install(void)
     say_agent();
     say_region();
     say_interposition();
+    say_policy();
     say_sockets();
 }
 

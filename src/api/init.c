@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <link.h>
 #include <pthread.h>
@@ -26,6 +27,7 @@
 #include "base/raw.h"
 #include "base/text.h"
 #include "interpose/interpose.h"
+#include "policy/policy.h"
 #include "reaper/reaper.h"
 #include "space/member.h"
 #include "space/registry.h"
@@ -280,7 +282,28 @@ static void fill_registry(struct space *space)
     atomic_store(&root->state, SLOT_RUNNING);
 }
 
-static long create_space(void)
+/* With the batch job and the login that the space belongs to. */
+static void log_space_start(const struct space *space)
+{
+    static const char *const variables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"};
+    char login[16] = "", owner[160];
+    if (!space->log)
+        return;
+    int fd = open("/proc/self/loginuid", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, login, sizeof(login) - 1);
+    if (fd >= 0)
+        close(fd);
+    snprintf(owner, sizeof(owner), "login %s", length > 0 ? login : "unknown");
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
+        if (getenv(variables[i])) {
+            snprintf(owner + strlen(owner), sizeof(owner) - strlen(owner), ", %s %.64s",
+                     variables[i], getenv(variables[i]));
+            break;
+        }
+    member_log(space, "space-start", NULL, &(struct audit_field){"OWNER", owner, 0});
+}
+
+static long create_space(const struct policy *policy)
 {
     struct space *space = space_registry();
     long result = map_space(space);
@@ -296,14 +319,22 @@ static long create_space(void)
     if (must_clear_dumpable(getenv("ONESPACE_DUMPABLE")))
         dumpable_clear(); /* decides which signals the reaper will handle */
     fill_registry(space);
+    space->tasks_max = policy->max_tasks;
+    space->require_guard = policy->require_guard;
+    space->log = policy->log;
+    space->log_digest = policy->log_digest;
+    if (space->log)
+        audit_open(&space->audit);
     result = reaper_start(space);
     if (result < 0) {
+        audit_close(&space->audit);
         dumpable_restore();
         remove_debugger_chain(space);
         unmap_space(space);
         return result;
     }
     space_set_root(space);
+    log_space_start(space);
     if (getpid() == raw(__NR_gettid))
         membership_mark_attach(&space->slots[0]);
     return 0;
@@ -315,6 +346,19 @@ static int is_under_valgrind(void)
 {
     const char *preloaded = getenv("LD_PRELOAD");
     return preloaded && strstr(preloaded, "/vgpreload_");
+}
+
+/* Makes a space, unless the machine's policy forbids it; then standard error says why. */
+static long admit_and_create(void)
+{
+    static struct policy policy; /* 8 KiB; the caller holds a lock */
+    char message[512];
+    int refused = policy_admit(&policy, message, sizeof(message));
+    if (refused < 0) {
+        fprintf(stderr, "onespace: %s\n", message);
+        return refused;
+    }
+    return create_space(&policy);
 }
 
 int onespace_init(void)
@@ -330,7 +374,7 @@ int onespace_init(void)
     else if (is_under_valgrind() || kernel_may_stall("onespace"))
         result = -ENOTSUP;
     else
-        result = create_space();
+        result = admit_and_create();
     if (result >= 0 && force_libc_locking() < 0)
         result = -EAGAIN;
     pthread_mutex_unlock(&once);
@@ -349,6 +393,7 @@ int onespace_fini(void)
         if ((*layer)->space_ending)
             (*layer)->space_ending(space);
     membership_mark_detach(&space->slots[0]);
+    audit_close(&space->audit);
     dumpable_restore();
     space_set_root(NULL);
     loader_images_close();

@@ -17,7 +17,9 @@
 #include "base/proc.h"
 #include "base/raw.h"
 #include "launch/identity.h"
+#include "policy/policy.h"
 #include "space/layout.h"
+#include "space/member.h"
 #include "space/registry.h"
 
 /* ---- The mappings of the space of this process ---- */
@@ -259,7 +261,15 @@ void capacity_estimate(enum capacity_resource resource, unsigned ranks, struct c
 int capacity_check(enum capacity_root root, unsigned ranks, char *message, size_t size)
 {
     struct capacity capacity;
+    const struct space *space = space_mine(); /* a host that could make none refuses all ranks */
+    uint32_t allowed = space ? space->tasks_max : 0;
     int result = 0;
+    if (allowed && ranks > allowed) {
+        snprintf(message, size,
+                 "%u ranks are more than the %u tasks of one space that max_tasks in %s allows",
+                 ranks, allowed, POLICY_FILE);
+        return -EAGAIN;
+    }
     for (unsigned resource = 0; resource < CAPACITY_RESOURCES; resource++) {
         if (resource == CAPACITY_DESCRIPTORS && root == CAPACITY_STANDALONE)
             continue;

@@ -45,8 +45,8 @@ int capacity_mappings_are_scarce(unsigned ranks);
 /* The host of a space needs a descriptor for each rank, a standalone run does not. */
 enum capacity_root { CAPACITY_STANDALONE, CAPACITY_HOST };
 
-/* Before the first rank starts. 0: all fit. 1: they do not if they are ranks of an MPI program,
- * with a warning. -EAGAIN: they do not fit, with a message. */
+/* By the root before the first rank starts. 0: all fit. 1: they do not if they are ranks of an MPI
+ * program, with a warning. -EAGAIN: they do not fit, with a message. */
 int capacity_check(enum capacity_root root, unsigned ranks, char *message, size_t size);
 
 /* Completes the message of a rank that could not be started for lack of a resource: which one, how

@@ -25,6 +25,7 @@
 #include "base/proc.h"
 #include "launch/capacity.h"
 #include "launch/launch.h"
+#include "policy/policy.h"
 #include "space/registry.h"
 
 enum {
@@ -498,9 +499,14 @@ static int stop_listening(struct host *host, const char *directory)
     return 1;
 }
 
+/* 0 or -errno. host->space_error says so if the machine's policy forbids it. */
 static int make_space(struct host *host)
 {
     pthread_t waiter;
+    struct policy policy;
+    int forbidden = policy_admit(&policy, host->space_error, sizeof(host->space_error));
+    if (forbidden < 0)
+        return forbidden;
     if (host->ranks_expected != 1)
         topology_server_start();
     int self = shm_server_start(host->ranks_expected > 0 ? (unsigned)host->ranks_expected : 1);
@@ -533,8 +539,9 @@ int host_serve(int listener, const char *directory, const char *name, int expect
     syscall(SYS_set_mempolicy, 0, NULL, 0);
     int failed = make_space(&host);
     if (failed < 0) { /* stays, to refuse all ranks of the launcher with one message */
-        snprintf(host.space_error, sizeof(host.space_error),
-                 "cannot make a space: %s (see `onespace doctor`)", strerror(-failed));
+        if (!host.space_error[0])
+            snprintf(host.space_error, sizeof(host.space_error),
+                     "cannot make a space: %s (see `onespace doctor`)", strerror(-failed));
         fprintf(stderr, "onespace host: %s\n", host.space_error);
     } else {
         snprintf(space_registry()->name, sizeof(space_registry()->name), "%s", name); /* for ps */

@@ -170,7 +170,7 @@ struct host {
     struct request *queue; /* to be started, in this order */
     struct launch *launches;
     int64_t mappings_counted_ms; /* when mappings were counted last */
-    char space_error[256];     /* why there is no space, or empty: then all requests are refused */
+    char space_error[512];     /* why there is no space, or empty: then all requests are refused */
     sem_t spawned;             /* counts tasks that the waiting thread has not waited for */
     int ranks_seen;            /* refused, queued or started; and peers that sent something else */
     int64_t requested_ms;      /* the last request, or the start */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/proc.h"
+#include "policy/policy.h"
 
 /* ---- Reading ---- */
 
@@ -92,15 +93,36 @@ static void read_attribute(int pid, const char *status, const struct attribute *
         strcpy(text, NOT_READABLE);
 }
 
+/* Whether the machine's policy lets users allow each of these differences, separated by commas. If
+ * not, *problem says why. */
+static int policy_permits(const char *keys, char *problem, size_t size)
+{
+    struct policy policy;
+    char key[32];
+    if (policy_read(&policy, problem, size) < 0)
+        return 0;
+    for (const char *at = keys; *at; at += strspn(at, ",")) {
+        size_t length = strcspn(at, ",");
+        snprintf(key, sizeof(key), "%.*s", (int)length, at);
+        if (!policy_allows_difference(&policy, key)) {
+            snprintf(problem, size, "allow_differences in %s does not permit %s", POLICY_FILE, key);
+            return 0;
+        }
+        at += length;
+    }
+    return 1;
+}
+
 /* Whether the user allowed the difference, in a comma-separated list of keys. */
 static int may_differ(const char *key)
 {
     const char *list = getenv("ONESPACE_MAY_DIFFER");
+    char problem[512];
     size_t length = strlen(key);
     for (const char *at = list; at && *at; at += strspn(at, ",")) {
         size_t word = strcspn(at, ",");
         if (word == length && strncmp(at, key, length) == 0)
-            return 1;
+            return policy_permits(key, problem, sizeof(problem));
         at += word;
     }
     return 0;
@@ -148,6 +170,14 @@ static int refuse(const struct differences *found, const char *restarted, char *
 {
     if (!found->first)
         return 0;
+    char problem[512];
+    if (!policy_permits(found->keys, problem, sizeof(problem))) {
+        snprintf(message, size,
+                 "the host of the space differs from this process in %s (%s; here: %s), a task "
+                 "would get the host's, and %s: use another --space, or start both the same way",
+                 found->first, found->host, found->shim, problem);
+        return -ECONNREFUSED;
+    }
     snprintf(message, size,
              "the host of the space differs from this process in %s (%s; here: %s), and a "
              "task would get the host's: use another --space, start both the same way, or start "

@@ -18,6 +18,7 @@
 #include "base/raw.h"
 #include "launch/capacity.h"
 #include "launch/report.h"
+#include "policy/policy.h"
 #include "reaper/reaper.h"
 
 /* ---- A process outside the space that reports an OOM kill ----
@@ -323,6 +324,12 @@ static void add_topology(void)
 
 int standalone_begin(unsigned ranks)
 {
+    struct policy policy;
+    char forbidden[512];
+    if (policy_admit(&policy, forbidden, sizeof(forbidden)) < 0) {
+        fprintf(stderr, "onespace run: %s\n", forbidden);
+        return EXIT_FAILURE;
+    }
     observer_start();
     if (ranks > 1)
         topology_server_start();

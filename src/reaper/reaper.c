@@ -82,9 +82,26 @@ static void end_membership(struct space *space, struct space_slot *slot)
     group_leave(space, slot);
 }
 
+/* Before the slot's end is published, so that the slot is still the task's. */
+static void log_task(const struct space *space, const struct space_slot *slot, const char *event,
+                     const struct audit_field *more)
+{
+    struct audit_task task = {atomic_load(&slot->id), atomic_load(&slot->pid), slot->program};
+    member_log(space, event, &task, more);
+}
+
+static void log_task_end(const struct space *space, const struct space_slot *slot, int status)
+{
+    int is_killed = WIFSIGNALED(status);
+    struct audit_field field = {is_killed ? "SIGNAL" : "EXIT", NULL,
+                                (uint64_t)(is_killed ? WTERMSIG(status) : WEXITSTATUS(status))};
+    log_task(space, slot, "task-end", &field);
+}
+
 /* The task has executed another program: its process lives, but is no longer a member. */
 static void member_left(struct space *space, struct space_slot *slot)
 {
+    log_task(space, slot, "task-left", NULL);
     thread_tasks_end_with_process(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
     end_membership(space, slot);
@@ -123,6 +140,7 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
         if (slot_state(slot) == SLOT_LEFT)
             continue;
         end_membership(space, slot);
+        log_task_end(space, slot, slot->status);
         members[member_count++] = slot;
         if (WIFSIGNALED(ends[i].status))
             killed[killed_count++] = slot;
@@ -221,6 +239,10 @@ static _Noreturn void kill_all_and_exit(struct space *space)
         if (pid > 0)
             raw(__NR_kill, pid, SIGKILL);
     }
+    for (unsigned i = 1; i < LAYOUT_SLOTS; i++)
+        if (atomic_load(&space->pids[i]) > 0 && slot_state(&space->slots[i]) != SLOT_LEFT)
+            log_task_end(space, &space->slots[i], SIGKILL);
+    member_log(space, "space-end", NULL, NULL);
     for (;;)
         raw(__NR_exit_group, 0);
 }

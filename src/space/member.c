@@ -82,6 +82,18 @@ static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
     return NULL;
 }
 
+/* Whether the machine's policy allows as many tasks as there are now, with those that are being
+ * made. Two spawners that claim the last place at the same time may both be refused. */
+static int is_within_policy(const struct space *space)
+{
+    uint32_t count = 0, highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest && space->tasks_max; i++) {
+        uint32_t kind = slot_state(&space->slots[i]) & SLOT_STATE_MASK;
+        count += kind == SLOT_CLAIMED || slot_is_alive(kind);
+    }
+    return count <= space->tasks_max;
+}
+
 struct space_slot *slot_claim(struct space *space, int32_t spawner)
 {
     /* If the spawner dies before STARTING, the reaper finds the slot by the spawner's index in it.
@@ -89,6 +101,10 @@ struct space_slot *slot_claim(struct space *space, int32_t spawner)
     struct space_slot *slot = claim_free_slot(space, SLOT_CLAIMED | slot_index_of_id(spawner) << 8);
     if (!slot)
         return NULL;
+    if (!is_within_policy(space)) {
+        slot_free(space, slot);
+        return NULL;
+    }
     uint32_t index = slot_index(space, slot);
     int32_t last = atomic_load(&slot->id);
     slot->spawner = spawner;
@@ -125,6 +141,28 @@ void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage)
 {
     slot->user_us = microseconds(usage->ru_utime);
     slot->system_us = microseconds(usage->ru_stime);
+}
+
+void member_log(const struct space *space, const char *event, const struct audit_task *task,
+                const struct audit_field *more)
+{
+    struct audit_field fields[AUDIT_FIELDS_MAX];
+    unsigned count = 0;
+    if (!space->log)
+        return;
+    int is_reaper = raw(__NR_getpid) == atomic_load(&space->reaper_pid);
+    fields[count++] = (struct audit_field){"SPACE", space->name[0] ? space->name : "-", 0};
+    fields[count++] = (struct audit_field){"ROOT_PID", NULL, (uint64_t)space->root_pid};
+    fields[count++] = (struct audit_field){"UID", NULL, (uint64_t)raw(__NR_getuid)};
+    if (task) {
+        fields[count++] = (struct audit_field){"TASK", NULL, (uint64_t)task->id};
+        fields[count++] = (struct audit_field){"PID", NULL, (uint64_t)task->pid};
+    }
+    if (more)
+        fields[count++] = *more;
+    fields[count++] =
+        (struct audit_field){"PROGRAM", task ? task->program : space->slots[0].program, 0};
+    audit_send(is_reaper ? &space->audit : NULL, event, fields, count);
 }
 
 /* ---- The membership mark: a robust futex of the main thread, in its libc's own list ---- */

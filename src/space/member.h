@@ -63,6 +63,16 @@ void slot_free_if_done(struct space_slot *slot);
 /* Stores the CPU time of the member's process, from getrusage or wait4. */
 void slot_set_cpu_times(struct space_slot *slot, const struct rusage *usage);
 
+struct audit_task {
+    int32_t id, pid; /* pid 0: it has ended, and its slot may be another task's */
+    const char *program;
+};
+
+/* Writes a record of the space, or of a task, to the system's log, if the machine's policy asks for
+ * it. more: a field of the event's own, or NULL. By the reaper, the root, or a task that spawns. */
+void member_log(const struct space *space, const char *event, const struct audit_task *task,
+                const struct audit_field *more);
+
 /* ---- Which processes are in the address space: member.c ---- */
 
 /* Links the slot's robust futex into the calling thread's robust list, so that the kernel marks it

@@ -18,6 +18,7 @@
 
 #include "base/shared_header.h"
 #include "onespace.h"
+#include "policy/audit.h"
 #include "space/interposition.h"
 #include "space/layout.h"
 #include "space/registrations.h"
@@ -357,6 +358,11 @@ struct space {
     uint64_t fence_low, fence_high;            /* the page above the program break */
     uint64_t reaper_ignored;                   /* signals that a child of the reaper ignores */
     struct rlimit reaper_limits[SPACE_LIMITS]; /* limits of such a child */
+    /* The machine's policy (policy/policy.h), set before the first task: how many there may be at
+     * once, 0 for as many as there are slots; whether each must be guarded; and whether starts and
+     * ends are logged, with digests of the programs. */
+    uint32_t tasks_max, require_guard, log, log_digest;
+    struct audit_socket audit; /* the reaper's */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
     /* Number of calls that failed because the space had no mappings left. Relaxed, by any task's
      * threads; the root reads it. */

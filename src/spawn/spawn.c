@@ -11,18 +11,22 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch/remote_call.h"
 #include "arch/keys.h"
+#include "base/file_identity.h"
 #include "base/page.h"
 #include "base/raw.h"
 #include "interpose/guard/guard.h"
 #include "interpose/memory/memory.h"
+#include "policy/policy.h"
 #include "space/locks.h"
 #include "space/member.h"
 #include "spawn/spawn.h"
@@ -126,18 +130,23 @@ static int find_start(struct spawn *spawn, struct elf_problem *problem)
     return result == -ENOENT ? -ENOSYS : result;
 }
 
-/* A guarded task's children are guarded as it is. The root allocates the keys for its first such
- * task, and may write to all of them from then on, on the threads that spawn them. 0 or -errno. */
+/* A guarded task's children are guarded as it is; the machine's policy may demand it of all. The
+ * root allocates the keys for its first such task, and may write to all of them from then on, on
+ * the threads that spawn them. 0 or -errno. */
 static int prepare_guard(struct spawn *spawn)
 {
     unsigned both = ONESPACE_SPAWN_GUARD | ONESPACE_SPAWN_GUARD_REPORT;
+    int is_required = spawn->space->require_guard != 0;
     if (spawn->self->guard_key)
         spawn->attr.flags |= spawn->self->flags & both;
+    if (is_required)
+        spawn->attr.flags = (spawn->attr.flags & ~both) | ONESPACE_SPAWN_GUARD;
     if (!(spawn->attr.flags & ONESPACE_SPAWN_GUARD))
         return 0;
     if (spawn->attr.flags & UNGUARDED_FLAGS) /* check_attr has seen what the caller itself asked */
         return fail(&spawn->attr, -EINVAL, spawn->program.path,
-                    "would be guarded, since the task that spawns it is",
+                    is_required ? "must be guarded: require_guard in " POLICY_FILE
+                                : "would be guarded, since the task that spawns it is",
                     "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
@@ -145,7 +154,9 @@ static int prepare_guard(struct spawn *spawn)
     if (result == 0)
         guard_open(&spawn->space->guard);
     if (result < 0)
-        return fail(&spawn->attr, (int)result, spawn->program.path, "cannot be guarded",
+        return fail(&spawn->attr, (int)result, spawn->program.path,
+                    is_required ? "cannot be guarded, as require_guard in " POLICY_FILE " demands"
+                                : "cannot be guarded",
                     result == -ENOTSUP  ? "this CPU has no protection keys"
                     : result == -ENOSYS ? "the kernel does not use the CPU's protection keys"
                                         : "this program has all protection keys");
@@ -367,13 +378,49 @@ static int start(struct spawn *spawn)
                 strerror((int)-pid));
 }
 
+/* The SHA-256 of the program that is about to start; empty if the policy asks for none. It is kept
+ * for the next task, which is usually the same program. */
+static void find_digest(const struct spawn *spawn, char digest[AUDIT_DIGEST_BYTES])
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct file_identity known;
+    static char known_digest[AUDIT_DIGEST_BYTES];
+    const char *path = elf_program_name(&spawn->program);
+    struct stat status;
+    digest[0] = 0;
+    if (!spawn->space->log || !spawn->space->log_digest || stat(path, &status) != 0)
+        return;
+    struct file_identity identity = file_identity_of(&status);
+    pthread_mutex_lock(&lock);
+    if (!identity.is_settled || memcmp(&identity, &known, sizeof(known)) != 0) {
+        memset(&known, 0, sizeof(known));
+        if (audit_digest(path, known_digest) == 0)
+            known = identity;
+    }
+    memcpy(digest, known_digest, AUDIT_DIGEST_BYTES);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The reaper may have logged the end of a short task by now, and the slot may be another task's. */
+static void log_task_start(const struct spawn *spawn, int id, const char *digest)
+{
+    struct audit_task task = {id, atomic_load(&spawn->slot->pid),
+                              elf_program_name(&spawn->program)};
+    struct audit_field sha256 = {"SHA256", digest, 0};
+    if (atomic_load(&spawn->slot->id) != id)
+        task.pid = 0;
+    member_log(spawn->space, "task-start", &task, digest[0] ? &sha256 : NULL);
+}
+
 static int spawn_resolved(struct spawn *spawn)
 {
     atomic_store(&spawn->self->has_spawned, 1);
     spawn->slot = slot_claim(spawn->space, atomic_load(&spawn->self->id));
     if (!spawn->slot)
         return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
-                    "wait for tasks to end; one space holds 2047");
+                    spawn->space->tasks_max ? "wait for tasks to end; max_tasks in " POLICY_FILE
+                                              " allows no more"
+                                            : "wait for tasks to end; one space holds 2047");
     uint64_t mask = signals_set_mask(SIGNAL_MASK_ALL);
     int result = prepare_child(spawn, mask);
     if (result < 0) {
@@ -383,7 +430,11 @@ static int spawn_resolved(struct spawn *spawn)
                           ? "out of memory or mappings: see vm.max_map_count in `onespace doctor`"
                           : strerror(-result));
     } else {
+        char digest[AUDIT_DIGEST_BYTES];
+        find_digest(spawn, digest);
         result = start(spawn);
+        if (result > 0)
+            log_task_start(spawn, result, digest);
     }
     signals_set_mask(mask);
     return result;

@@ -12,14 +12,15 @@ BUILD = Path(os.environ.get("ONESPACE_BUILD", ROOT / "build"))
 COMMAND = BUILD / "bin" / "onespace"
 SUBCOMMANDS = ["run", "mpiexec", "ps", "map", "check", "doctor", "gdb", "core", "bench", "report", "windows",
                "insitu", "completion"]
-PAGES = sorted(p for p in (ROOT / "man").glob("*.[13]") if not p.read_text().startswith(".so"))
+PAGES = sorted(p for p in (ROOT / "man").glob("*.[135]") if not p.read_text().startswith(".so"))
 LINKS = sorted(p for p in (ROOT / "man").glob("*.3") if p.read_text().startswith(".so"))
 MESSAGES = sorted((ROOT / "docs" / "messages").glob("*.md"))
 TEXTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")), *MESSAGES,
          *sorted((ROOT / "docs" / "measurements").glob("*.md")), *sorted((ROOT / "docs" / "symptoms").glob("*.md"))]
 SOURCES = [p for directory in ("src", "cmd") for p in sorted((ROOT / directory).rglob("*.c"))]
 NO_MESSAGE_SOURCES = [ROOT / "cmd/map/svg.c",  # texts of a picture
-                      ROOT / "cmd/completion/completion.c"]  # parts of a script
+                      ROOT / "cmd/completion/completion.c",  # parts of a script
+                      ROOT / "src/policy/audit.c"]  # records, which onespace-policy(5) describes
 
 
 # ---- Messages ----
