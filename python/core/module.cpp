@@ -61,8 +61,14 @@ int Deadline::wait_ms(int slice_ms) const
 
 } // namespace errors
 
+#define TEXT_OF(value)                    #value
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+
 NB_MODULE(_core, module)
 {
+    // The version that is linked in: packaging/sbom finds this text in the file.
+    module.attr("__nanobind__") =
+        "nanobind " VERSION_TEXT(NB_VERSION_MAJOR, NB_VERSION_MINOR, NB_VERSION_PATCH);
     // A thread or a forked child may end the interpreter while views or pools exist: print nothing.
     nanobind::set_leak_warnings(false);
     add_tasks(module);
