@@ -160,6 +160,15 @@ def test_easybuild_recipe_is_python_with_the_mandatory_parameters():
     assert {"easyblock", "name", "version", "homepage", "description", "toolchain", "sources", "moduleclass"} <= names
 
 
+def test_conda_recipe_has_the_mandatory_sections():
+    """packaging/tests/recipes conda lets rattler-build read and build it."""
+    text = read("packaging/conda/recipe.yaml")
+    sections = re.findall(r"(?m)^(\w+):", text)
+    assert len(sections) == len(set(sections)) and "\t" not in text and "\nschema_version: 1\n" in text
+    assert {"context", "package", "source", "build", "requirements", "tests", "about"} <= set(sections)
+    assert re.search(r"(?m)^  license_file: LICENSE$", text)
+
+
 def paragraphs(text):
     """The paragraphs of a Debian control file, as dictionaries."""
     for part in re.split(r"\n\s*\n", text.strip()):
