@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import tomllib
 
 import pytest
 
@@ -105,16 +104,6 @@ def test_what_is_not_hardened_is_found(tmp_path, weakness):
         assert result.returncode == 1 and WEAK[weakness] in result.stdout, result
     else:
         assert result.returncode == 0, result
-
-
-# ---- One version, everywhere ----
-
-def test_versions_agree():
-    assert tomllib.loads(read("pyproject.toml"))["project"]["version"] == VERSION
-    assert re.match(rf"onespace \({re.escape(VERSION)}-\d+\) ", read("packaging/debian/changelog"))
-    assert f"onespace-{VERSION}-x86_64.tar.xz" in read("packaging/containers/onespace.def")
-    recipe, = (PACKAGING / "easybuild").glob("*.eb")
-    assert recipe.name.startswith(f"onespace-{VERSION}-") and f"\nversion = '{VERSION}'\n" in recipe.read_text()
 
 
 # ---- What is packed ----

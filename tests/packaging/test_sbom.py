@@ -166,6 +166,15 @@ def test_library_of_the_package_is_no_other_package(tmp_path, elf, archive):
     assert soname not in {entry["name"] for entry in document["packages"]}
 
 
+def test_debug_file_needs_nothing(tmp_path, tool):
+    """Those of Debian's -dbgsym packages keep the headers of sections that they lack."""
+    subprocess.run([tool("objcopy", "binutils"), "--only-keep-debug", shutil.which("true"), tmp_path / "debug"],
+                   check=True, timeout=300)
+    document = document_of(make_tar(tmp_path / "onespace-1.2.3-debug.tar.xz", {
+        "onespace-1.2.3/true.debug": (tmp_path / "debug").read_bytes()}))
+    assert related(document, "DYNAMIC_LINK") == set() and document["files"][0]["fileTypes"] == ["BINARY"]
+
+
 def test_elf_files_among_sources_are_data(tmp_path, elf):
     document = document_of(make_tar(tmp_path / "onespace-1.2.3.tar.xz", {
         "onespace-1.2.3/CMakeLists.txt": b"project(onespace)\n", "onespace-1.2.3/tests/data": elf}))
