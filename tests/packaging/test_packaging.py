@@ -87,7 +87,7 @@ WEAK = {
 }
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="for x86-64")
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the options are of x86-64")
 @pytest.mark.parametrize("weakness", [(), *WEAK], ids=lambda words: "".join(words) or "strong")
 def test_what_is_not_hardened_is_found(tmp_path, weakness):
     (tmp_path / "weak.c").write_text(
