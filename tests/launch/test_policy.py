@@ -105,7 +105,9 @@ def test_library_says_so_too(machine, guests):
 
 def test_ranks_of_a_launcher_are_refused(machine, distributions_mpi, guests):
     ranks = distributions_mpi.command(2, [*RUN, guests.mpi(distributions_mpi, "mpi_pointer")])
-    result = machine.run(ranks, "enabled = false")
+    # An ordinary user is root in the namespace.
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    result = machine.run(ranks, "enabled = false", env=as_root)
     assert result.code != 0 and "rank" not in result.out and "turned onespace off" in result.err, str(result)
 
 
