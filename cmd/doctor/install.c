@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,21 +116,34 @@ static void say_interposition(void)
     elf_program_free(&program);
 }
 
-static void append_words(char *text, size_t size, const char *what,
+enum { RULES_MAX_BYTES = 512 };
+
+static void append_rule(char rules[RULES_MAX_BYTES], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void append_rule(char rules[RULES_MAX_BYTES], const char *format, ...)
+{
+    size_t length = strlen(rules);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(rules + length, RULES_MAX_BYTES - length, format, arguments);
+    va_end(arguments);
+}
+
+static void append_words(char rules[RULES_MAX_BYTES], const char *what,
                          const struct policy_words *words)
 {
     if (!words->is_given)
         return;
-    snprintf(text + strlen(text), size - strlen(text), "; %s %s", what,
-             words->count ? "" : "nothing");
+    append_rule(rules, "; %s %s", what, words->count ? "" : "nothing");
     for (unsigned i = 0; i < words->count; i++)
-        snprintf(text + strlen(text), size - strlen(text), "%s%s", i ? ", " : "", words->words[i]);
+        append_rule(rules, "%s%s", i ? ", " : "", words->words[i]);
 }
 
 static void say_policy(void)
 {
     struct policy policy;
-    char text[512] = "";
+    char text[RULES_MAX_BYTES] = "";
     if (policy_admit(&policy, text, sizeof(text)) < 0) {
         doctor_say(DOCTOR_WRONG, "policy", "Ask the administrator of this machine.", "%s", text);
         return;
@@ -139,17 +153,16 @@ static void say_policy(void)
         return;
     }
     if (!policy.allow_root)
-        snprintf(text, sizeof(text), "; not for root");
+        append_rule(text, "; not for root");
     if (policy.max_tasks)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; at most %u tasks",
-                 policy.max_tasks);
+        append_rule(text, "; at most %u tasks", policy.max_tasks);
     if (policy.require_guard)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; all tasks are guarded");
+        append_rule(text, "; all tasks are guarded");
     if (policy.log)
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "; starts and ends are logged%s",
-                 policy.log_digest ? " with digests" : "");
-    append_words(text, sizeof(text), "only for the groups", &policy.allow_groups);
-    append_words(text, sizeof(text), "ONESPACE_MAY_DIFFER may name", &policy.allow_differences);
+        append_rule(text, "; starts and ends are logged%s",
+                    policy.log_digest ? " with digests" : "");
+    append_words(text, "only for the groups", &policy.allow_groups);
+    append_words(text, "ONESPACE_MAY_DIFFER may name", &policy.allow_differences);
     doctor_say(DOCTOR_GOOD, "policy", NULL, "%s: %s", POLICY_FILE,
                text[0] ? text + 2 : "no restriction");
 }

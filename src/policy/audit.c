@@ -3,7 +3,7 @@
  * The journal's own protocol has a line NAME=value for each field, and the kernel tells it the
  * sender's user, PID and login. The older protocol has one line of text. Values come from names of
  * files, so control characters are replaced in both. Freestanding. */
-#include "policy/audit.h"
+#include "policy/policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const struct sockaddr_un log_device = {AF_UNIX, "/dev/log"};
 
 /* Records that this copy of the code lost since one arrived. By threads of the program and, in the
  * root's copy, by the reaper; relaxed, a count alone. */
-static _Atomic uint32_t lost;
+static _Atomic uint32_t lost_records;
 
 static char *append_value(char *to, const struct audit_field *field)
 {
@@ -93,30 +93,30 @@ static uint64_t inode_of_socket(int fd)
     return raw(__NR_fstat, fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
-void audit_open(struct audit_socket *by)
+void audit_open(struct audit_socket *sender)
 {
     long fd = open_socket();
-    by->fd = -1;
+    sender->fd = -1;
     if (fd < 0)
         return;
     long high = raw(__NR_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
     raw(__NR_close, fd);
     if (high < 0)
         return;
-    by->fd = (int32_t)high;
-    by->inode = inode_of_socket(by->fd);
+    sender->fd = (int32_t)high;
+    sender->inode = inode_of_socket(sender->fd);
 }
 
-static int is_open(const struct audit_socket *by)
+static int is_open(const struct audit_socket *sender)
 {
-    return by->fd >= 0 && by->inode && inode_of_socket(by->fd) == by->inode;
+    return sender->fd >= 0 && sender->inode && inode_of_socket(sender->fd) == sender->inode;
 }
 
-void audit_close(struct audit_socket *by)
+void audit_close(struct audit_socket *sender)
 {
-    if (is_open(by))
-        raw(__NR_close, by->fd);
-    by->fd = -1;
+    if (is_open(sender))
+        raw(__NR_close, sender->fd);
+    sender->fd = -1;
 }
 
 static long send_to(long fd, const struct sockaddr_un *log, const char *text, size_t length)
@@ -134,11 +134,11 @@ static void wait_for_log(long fd, const struct sockaddr_un *log)
 }
 
 /* The number of bytes sent, or -errno: -ENOENT or -ECONNREFUSED if no log reads there. */
-static long deliver(const struct audit_socket *by, const struct sockaddr_un *log, const char *text,
-                    size_t length, int may_wait)
+static long deliver(const struct audit_socket *sender, const struct sockaddr_un *log,
+                    const char *text, size_t length, int may_wait)
 {
-    if (by)
-        return is_open(by) ? send_to(by->fd, log, text, length) : -EBADF;
+    if (sender)
+        return is_open(sender) ? send_to(sender->fd, log, text, length) : -EBADF;
     long fd = open_socket();
     if (fd < 0)
         return fd;
@@ -151,19 +151,19 @@ static long deliver(const struct audit_socket *by, const struct sockaddr_un *log
     return result;
 }
 
-void audit_send(const struct audit_socket *by, const char *event, const struct audit_field *fields,
-                unsigned count)
+void audit_send(const struct audit_socket *sender, const char *event,
+                const struct audit_field *fields, unsigned count)
 {
     char text[2 * (AUDIT_FIELDS_MAX * (VALUE_MAX_BYTES + 32) + 128)];
-    uint32_t missing = atomic_exchange_explicit(&lost, 0, memory_order_relaxed);
+    uint32_t missing = atomic_exchange_explicit(&lost_records, 0, memory_order_relaxed);
     char *end = append_journal(text, event, fields, count, missing);
-    long result = deliver(by, &journal, text, (size_t)(end - text), !missing);
+    long result = deliver(sender, &journal, text, (size_t)(end - text), !missing);
     if (result == -ENOENT || result == -ECONNREFUSED) {
         end = append_syslog(text, event, fields, count, missing);
-        result = deliver(by, &log_device, text, (size_t)(end - text), !missing);
+        result = deliver(sender, &log_device, text, (size_t)(end - text), !missing);
     }
     if (result < 0)
-        atomic_fetch_add_explicit(&lost, missing + 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&lost_records, missing + 1, memory_order_relaxed);
 }
 
 /* ---- Digests: SHA-256, FIPS 180-4, sections 4 to 6 ---- */

@@ -231,17 +231,18 @@ static int only_root_may_change(const struct stat *file)
 static int open_policy(char *message, size_t size)
 {
     struct stat directory = {0}, file = {0};
-    int flags = O_CLOEXEC | O_NOFOLLOW, result;
-    int at = open(POLICY_DIRECTORY, O_PATH | O_DIRECTORY | flags);
-    int fd = at < 0 ? -1 : openat(at, POLICY_NAME, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags);
-    result = fd < 0 ? -errno : fd;
-    if (fd >= 0 && (fstat(at, &directory) != 0 || fstat(fd, &file) != 0))
+    int flags = O_CLOEXEC | O_NOFOLLOW;
+    int parent = open(POLICY_DIRECTORY, O_PATH | O_DIRECTORY | flags);
+    int fd =
+        parent < 0 ? -1 : openat(parent, POLICY_NAME, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags);
+    int result = fd < 0 ? -errno : fd;
+    if (fd >= 0 && (fstat(parent, &directory) != 0 || fstat(fd, &file) != 0))
         result = -errno;
     else if (fd >= 0 && (!S_ISREG(file.st_mode) || !only_root_may_change(&file) ||
                          !only_root_may_change(&directory)))
         result = -EACCES;
-    if (at >= 0)
-        close(at);
+    if (parent >= 0)
+        close(parent);
     if (result < 0 && fd >= 0)
         close(fd);
     if (result == -EMFILE || result == -ENFILE || result == -ENOMEM) {
@@ -260,22 +261,25 @@ static int open_policy(char *message, size_t size)
  * overlooked, becomes a byte that no rule has. */
 static char *read_text(int fd)
 {
-    ssize_t length = 0, got = 1;
+    ssize_t length = 0, got;
     char *text = malloc(POLICY_MAX_BYTES + 1);
-    while (text && got > 0 && length < POLICY_MAX_BYTES) {
+    if (!text)
+        return NULL;
+    do {
         got = read(fd, text + length, (size_t)(POLICY_MAX_BYTES - length));
         length += got > 0 ? got : 0;
+    } while (got > 0 && length < POLICY_MAX_BYTES);
+    if (got != 0) {
+        int error = got < 0 ? errno : EFBIG;
+        free(text);
+        errno = error;
+        return NULL;
     }
-    if (!text || got == 0) {
-        for (ssize_t i = 0; text && i < length; i++)
-            text[i] = text[i] ? text[i] : 1;
-        if (text)
-            text[length] = 0;
-        return text;
-    }
-    free(text);
-    errno = got < 0 ? errno : EFBIG;
-    return NULL;
+    for (ssize_t i = 0; i < length; i++)
+        if (!text[i])
+            text[i] = 1;
+    text[length] = 0;
+    return text;
 }
 
 int policy_read(struct policy *policy, char *message, size_t size)

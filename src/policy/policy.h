@@ -7,6 +7,9 @@
 #define ONESPACE_POLICY_POLICY_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* ---- policy.c: the rules ---- */
 
 #define POLICY_DIRECTORY "/etc/onespace"
 #define POLICY_NAME      "policy.toml"
@@ -22,8 +25,8 @@ struct policy_words {
 struct policy {
     unsigned exists; /* 0: the machine has no such file, and all is allowed */
     unsigned enabled, allow_root, require_guard;
-    unsigned log, log_digest; /* policy/audit.h */
-    unsigned max_tasks;       /* in one space at once; 0: no limit but ONESPACE_TASKS_MAX */
+    unsigned log, log_digest;
+    unsigned max_tasks; /* in one space at once; 0: no limit but ONESPACE_TASKS_MAX */
     struct policy_words allow_groups, allow_differences;
 };
 
@@ -40,5 +43,38 @@ int policy_check_caller(const struct policy *policy, char *message, size_t size)
 int policy_admit(struct policy *policy, char *message, size_t size);
 /* Whether ONESPACE_MAY_DIFFER may name `key` (launch/identity.c). */
 int policy_allows_difference(const struct policy *policy, const char *key);
+
+/* ---- audit.c: records of the starts and ends of spaces and tasks in the system's log, where the
+ * policy asks for them. Freestanding: the reaper sends them, too. ---- */
+
+struct audit_field {
+    const char *name; /* in upper case, as the journal wants it */
+    const char *text; /* NULL: the number counts */
+    uint64_t number;
+};
+
+/* A socket that the reaper sends by. It shares the root's table of descriptors, in which it must
+ * not open anything: the program may be about to use the lowest number. */
+struct audit_socket {
+    int32_t fd; /* -1: there is none */
+    uint64_t inode;
+};
+
+/* By the root, before there is a reaper: opens the socket under a high number. */
+void audit_open(struct audit_socket *sender);
+/* Closes it, unless the program has. */
+void audit_close(struct audit_socket *sender);
+
+/* Sends a record with these fields to systemd's journal or, where there is none, to /dev/log. With
+ * a sender: without waiting, and only if the descriptor is still that socket. NULL: by a socket of
+ * the call's own, waiting for at most AUDIT_WAIT_MS if the log is full, but not if it was full the
+ * last time. The next record that this program sends says how many were lost. */
+enum { AUDIT_WAIT_MS = 100, AUDIT_FIELDS_MAX = 8 };
+void audit_send(const struct audit_socket *sender, const char *event,
+                const struct audit_field *fields, unsigned count);
+
+/* The SHA-256 of a file in hexadecimal. 0; or -errno with an empty text. */
+enum { AUDIT_DIGEST_BYTES = 65 };
+long audit_digest(const char *path, char digest[AUDIT_DIGEST_BYTES]);
 
 #endif

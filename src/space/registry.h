@@ -18,7 +18,7 @@
 
 #include "base/shared_header.h"
 #include "onespace.h"
-#include "policy/audit.h"
+#include "policy/policy.h"
 #include "space/interposition.h"
 #include "space/layout.h"
 #include "space/registrations.h"
