@@ -82,12 +82,14 @@ def numbered(values):
 
 
 def start_with_default_signals():
-    """nohup and shells' background jobs start a program with these ignored, and so would be whatever a test starts.
-    With -v a worker of xdist may run this in another thread, which cannot change them."""
+    """nohup, shells' background jobs and perf start a program with some signals ignored, and so would be whatever a
+    test starts; Python itself ignores two, and does not pass that on to what it starts. With -v a worker of xdist may
+    run this in another thread, which cannot change them."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -90,10 +90,11 @@ def alone(script, *words):
 
 
 def test_remove(job):
-    leave = "head -c 98304 /dev/zero >/dev/shm/vader_segment.x.0.1; touch -d '1 hour ago' /dev/shm/vader_segment.x.0.1"
+    leave = ("head -c 98304 /dev/zero >/dev/shm/vader_segment.x.0.1; "
+             "touch -d '61 minutes ago' /dev/shm/vader_segment.x.0.1")
     script = f'{leave}; "$@"; echo "exit $?"; ls -A /dev/shm'
     table = job.run(alone(script, *CLEAN), cwd="/", env={"TMPDIR": "/tmp"})
-    assert re.search(r" 96K +1:00:\d\d +Open MPI 4 +/dev/shm/vader_segment.x.0.1\n1, 96K; remove them with: "
+    assert re.search(r" 96K +1:0[01]:\d\d +Open MPI 4 +/dev/shm/vader_segment.x.0.1\n1, 96K; remove them with: "
                      r"onespace clean --remove\nexit 0\nvader_segment.x.0.1\n$", table.out), str(table)
     removed = job.run(alone(script, *CLEAN, "--remove"), cwd="/", env={"TMPDIR": "/tmp"})
     removed.expect(out="1 removed, 96K\nexit 0\n")

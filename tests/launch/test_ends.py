@@ -423,7 +423,7 @@ def test_killed_host_is_reported_and_the_space_can_be_made_again(job):
 def test_shim_that_is_killed_while_it_starts_a_host_leaves_no_socket(job, tool):
     """With its process group, as launchers kill. Only the directory may stay, which the next one uses and removes."""
     late = [tool("strace", "strace"), "-f", "-qq", "-o", "/dev/null", "-e", "trace=setsid", "-e",
-            "inject=setsid:delay_enter=120000000"]  # microseconds; the child that leaves the group is held there
+            "inject=setsid:delay_enter=20000000"]  # microseconds, which strace waits even if the child is killed there
     command = job.start([*late, *RUN, "--space", "lost", "true"])
     while len(job.shims()) < 2 and command.process.poll() is None:
         time.sleep(0.01)
