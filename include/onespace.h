@@ -227,11 +227,11 @@ struct onespace_status {
     uint64_t attaches;             /* calls of xpmem_attach */
 };
 
-/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY), and
- * fills *status, which may be NULL. A status can be collected once; the status of a task whose
- * spawner has ended is discarded. Returns the task's id. -ECHILD: no such task, or its status was
- * collected. -ETIMEDOUT. -EOWNERDEAD: the space's reaper process was killed, so no further end is
- * reported. */
+/* Waits for the end of a task that the caller spawned, or of any such task (ONESPACE_ANY), in the
+ * order in which they ended, and fills *status, which may be NULL. A status can be collected once;
+ * the status of a task whose spawner has ended is discarded. Returns the task's id. -ECHILD: no
+ * such task, or its status was collected. -ETIMEDOUT. -EOWNERDEAD: the space's reaper process was
+ * killed, so no further end is reported. */
 ONESPACE_API ONESPACE_CHECK int onespace_wait(int id, struct onespace_status *status,
                                               int timeout_ms);
 

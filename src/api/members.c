@@ -171,6 +171,13 @@ static int may_wait_for(const struct space_slot *slot, int32_t me)
            atomic_load(&slot->child_result) == 1;
 }
 
+/* Whether the slot has a task, alive or ended, whose status the caller can collect. */
+static int is_waited_for(const struct space_slot *slot, int32_t me)
+{
+    uint32_t kind = slot_state(slot);
+    return kind >= SLOT_STARTING && kind <= SLOT_ENDED && may_wait_for(slot, me);
+}
+
 /* Collects the status if the task has ended: its id, 0 if it lives, or -ECHILD if it is not the
  * caller's. Another thread may collect it at any moment, after which the slot may be another
  * task's: all that is read here counts only if `state`, which names the use of the slot, is still
@@ -214,18 +221,46 @@ static int collect_id(struct space *space, int32_t me, int id, struct onespace_s
     return !slot || id == ONESPACE_ROOT ? -ECHILD : collect(slot, me, id, status);
 }
 
+/* The caller's task that ended first of those whose end is seen here; NULL: none. */
+static struct space_slot *find_first_ended(struct space *space, int32_t me)
+{
+    struct space_slot *first = NULL;
+    uint32_t lowest = 0, highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *slot = &space->slots[i];
+        /* Acquire, pairs with the reaper's release: the ends before this one are seen, too. */
+        uint32_t order = atomic_load_explicit(&space->end_order[i], memory_order_acquire);
+        if (!order || (first && (int32_t)(order - lowest) > 0))
+            continue;
+        if (slot_state(slot) == SLOT_ENDED && may_wait_for(slot, me)) {
+            first = slot;
+            lowest = order;
+        }
+    }
+    return first;
+}
+
+/* Tasks are collected in the order in which they ended. A scan may pass a task that is alive, and
+ * then find a later end than its: the next scan finds both. */
 static int collect_any(struct space *space, int32_t me, struct onespace_status *status)
 {
-    int result = -ECHILD;
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++) {
-        int found = collect(&space->slots[i], me, ONESPACE_ANY, status);
-        if (found > 0)
+    while (find_first_ended(space, me)) {
+        struct space_slot *first = find_first_ended(space, me);
+        if (!first)
+            continue;
+        _Atomic uint32_t *order = &space->end_order[slot_index(space, first)];
+        uint32_t seen = atomic_load(order);
+        int found = collect(first, me, ONESPACE_ANY, status);
+        if (found > 0) { /* the next scans pass it quickly, unless it has another task by now */
+            atomic_compare_exchange_strong(order, &seen, 0);
             return found;
-        if (found == 0)
-            result = 0;
+        }
     }
-    return result;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++)
+        if (is_waited_for(&space->slots[i], me))
+            return 0;
+    return -ECHILD;
 }
 
 int onespace_wait(int id, struct onespace_status *status, int timeout_ms)

@@ -111,7 +111,7 @@ static void member_left(struct space *space, struct space_slot *slot)
 
 /* From ENDED on the slot is the waiter's and may be reused at any time. Everything else is
  * therefore done before; only waking, which is harmless in a reused slot, comes after. */
-static void publish_status(struct space_slot *slot)
+static void publish_status(struct space *space, struct space_slot *slot)
 {
     int32_t unknown = 0; /* it died before it reported whether it entered its program */
     if (atomic_compare_exchange_strong(&slot->child_result, &unknown, -ECHILD))
@@ -121,6 +121,10 @@ static void publish_status(struct space_slot *slot)
     int has_no_waiter = atomic_load(&slot->spawner_has_ended) ||
                         (entered && (slot->flags & ONESPACE_SPAWN_DETACHED));
     atomic_store(&slot->ended, 1);
+    if (++space->end_count == 0)
+        space->end_count = 1;
+    atomic_store_explicit(&space->end_order[slot_index(space, slot)], space->end_count,
+                          memory_order_release);
     atomic_store(&slot->state, has_no_waiter ? SLOT_COLLECTED : slot_ended(atomic_load(&slot->id)));
     if (has_no_waiter)
         slot_free_if_done(slot);
@@ -149,7 +153,7 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
     memory_unmap_unless_held(space, members, member_count);
     for (unsigned i = 0; i < count; i++) {
         orphan_children(space, ends[i].slot);
-        publish_status(ends[i].slot);
+        publish_status(space, ends[i].slot);
     }
     futex_bump(&space->ends);
     futex_bump(&space->names); /* importers that wait for their names find them ended */

@@ -52,6 +52,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->group, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
+    atomic_store(&space_registry()->end_order[slot_index(space_registry(), slot)], 0);
     slot->guard_key = slot->guard_rights = 0;
     slot->user_us = slot->system_us = 0;
     intervals_clear(slot);

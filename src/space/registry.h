@@ -354,6 +354,11 @@ struct space {
     _Atomic uint64_t group_loaded;         /* members whose libraries are loaded, as `barrier` */
     /* Id of the last group in which each number was started; by spawners, in group_join. */
     _Atomic uint32_t group_started[LAYOUT_SLOTS];
+    /* For each slot: the number of its task's end, in the order of ends, or 0. Written by the
+     * reaper with release, before `state`; read with acquire by those who wait for any task.
+     * Cleared by a claim of the slot, or by who has collected the status. */
+    _Atomic uint32_t end_order[LAYOUT_SLOTS];
+    uint32_t end_count;                        /* the reaper's */
     char name[64];                             /* of the job, for ps */
     uint64_t fence_low, fence_high;            /* the page above the program break */
     uint64_t reaper_ignored;                   /* signals that a child of the reaper ignores */

@@ -93,6 +93,21 @@ TEST_F(wait_for, any_gives_each_task_once)
     EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, Patience), -ECHILD);
 }
 
+TEST_F(wait_for, any_gives_those_that_ended_first_first)
+{
+    std::vector<Task> tasks;
+    for (int i = 0; i < 4; i++)
+        tasks.push_back(sleeper());
+    for (int i : {2, 0, 3, 1}) {
+        const uint32_t *ended = onespace_watch(tasks[i].id());
+        ASSERT_EQ(onespace_kill(tasks[i].id(), SIGKILL), 0);
+        while (!__atomic_load_n(ended, __ATOMIC_ACQUIRE))
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (int i : {2, 0, 3, 1})
+        EXPECT_EQ(onespace_wait(ONESPACE_ANY, nullptr, Patience), tasks[i].id());
+}
+
 TEST_F(wait_for, any_and_a_failing_spawn_do_not_disturb_each_other)
 {
     Descriptor file(open("/etc/passwd", O_RDONLY | O_CLOEXEC));
