@@ -1,6 +1,8 @@
 /* cmd/bench/bench.c: onespace bench and onespace report: execute Python programs, which read the
  * same options again. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "cmd/lib/options.h"
 
@@ -42,6 +44,7 @@ int command_bench(int argc, char **argv)
 
 const char report_help[] =
     "usage: onespace report [OPTION...]\n"
+    "       onespace report --diagnose [-o FILE] [--seconds N] [-- COMMAND...]\n"
     "\n"
     "Makes one page, for a browser or a printer, of all benchmark results: a figure for each "
     "question, the published figure and claim beside the finding, machine and versions.\n"
@@ -49,20 +52,53 @@ const char report_help[] =
     "      --results DIRECTORY  read the JSON files of this directory; may be given several "
     "times (default: ONESPACE_BENCH_RESULTS, else bench/results, in an installation "
     "~/.cache/onespace/bench)\n"
-    "  -o, --output FILE  write this page (default: report.html in the first directory)\n"
+    "  -o, --output FILE  write this page (default: report.html in the first directory), or this "
+    "file with --diagnose, which must not exist (default: onespace-diagnosis-TIME.txt)\n"
+    "      --diagnose  write a text file for a bug report instead: versions, what `onespace "
+    "doctor` "
+    "finds, settings of MPI and onespace, spaces with their tasks and memory, and the last "
+    "messages "
+    "in the system's logs. With COMMAND: run it and add its last output; if it does not end, also "
+    "where its tasks wait. Values of variables that look secret are left out\n"
+    "      --seconds N  end COMMAND after N seconds (default: 60)\n"
     "  -h, --help  print this help\n"
     "\n"
     "Files that are not results are named and left out.\n"
     "Exit status: 0; 1 if no results are left or the page cannot be written; 2 on a usage "
     "error.\n";
 
+/* The index of the first "--", or argc. */
+static int find_separator(int argc, char *const argv[])
+{
+    int at = 1;
+    while (at < argc && strcmp(argv[at], "--") != 0)
+        at++;
+    return at;
+}
+
 int command_report(int argc, char **argv)
 {
-    static const char *results, *output, *const none[] = {NULL};
-    static const struct command_option options[] = {
-        {"results", .text = &results}, {"output", .text = &output, .letter = 'o'}, {.name = NULL}};
+    static const char *results, *output, *seconds, *const none[] = {NULL};
+    static int is_diagnose;
+    static const struct command_option options[] = {{"results", .text = &results},
+                                                    {"output", .text = &output, .letter = 'o'},
+                                                    {"diagnose", .flag = &is_diagnose},
+                                                    {"seconds", .text = &seconds},
+                                                    {.name = NULL}};
+    const int separator = find_separator(argc, argv);
     if (options_parse(argc, argv, options, report_help) != 0)
         return 2;
+    if (is_diagnose && results)
+        return options_refuse(argv[0], "--results is for the page of results, not for --diagnose");
+    if (seconds && !is_diagnose)
+        return options_refuse(argv[0], "--seconds is for --diagnose");
+    if (seconds &&
+        (!atoi(seconds) || strlen(seconds) > 6 || seconds[strspn(seconds, "0123456789")]))
+        return options_refuse(argv[0], "--seconds: not a number of seconds from 1 to 999999");
+    if (is_diagnose && optind < argc && optind <= separator)
+        return options_refuse(argv[0], "put -- before the command that is to be run");
+    if (is_diagnose)
+        return driver_become(argc, argv, "lib/onespace_diagnose.py", none);
     if (optind < argc) {
         fprintf(stderr,
                 "%s: unexpected '%s': directories are named with --results. Try `onespace report "

@@ -148,6 +148,16 @@ int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms
     return doctor_child(run_command, (void *)argv, output, size, timeout_ms);
 }
 
+const char *doctor_reason(char *output)
+{
+    const char *found = "it printed nothing";
+    char *save;
+    for (char *line = strtok_r(output, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+        if (strpbrk(line, "abcdefghijklmnopqrstuvwxyz"))
+            found = line;
+    return found;
+}
+
 void doctor_each_library(int (*visit)(const char *name, const char *path, void *context),
                          void *context)
 {
@@ -165,6 +175,7 @@ void doctor_each_library(int (*visit)(const char *name, const char *path, void *
 
 const char doctor_help[] =
     "usage: onespace doctor [--json] [--ranks N | --network LAUNCHER]\n"
+    "       onespace doctor [--json] --job [--launcher LAUNCHER]\n"
     "\n"
     "Checks the kernel, the limits, the container, onespace itself, the MPI libraries and the "
     "file system of the current directory, and runs a few tasks. Prints a line for each "
@@ -176,6 +187,12 @@ const char doctor_help[] =
     "tasks, get right data from memory that is freed and allocated again. LAUNCHER is a command "
     "line in one word: \"mpiexec -hosts a,b -ppn 2 -n 4\". Compiles an MPI program in the current "
     "directory, which all nodes must have, with mpicc or $MPICC\n"
+    "      --job  make all checks on each node of the batch system's allocation in which this "
+    "command runs. What is the same on all nodes is printed once, other findings with the nodes' "
+    "names\n"
+    "      --launcher LAUNCHER  start the checks of --job by this command line, which starts one "
+    "process on each node: \"mpiexec -hosts a,b -ppn 1\" (default: srun in a job of Slurm, mpiexec "
+    "with the nodes of PBS, LSF, Grid Engine and OAR)\n"
     "  -h, --help  print this help\n"
     "\n"
     "Exit status: 0 if nothing is wrong, 1 if something is, 2 on a usage error.\n";
@@ -184,7 +201,16 @@ enum { SUBJECT_AT = 9, FINDING_AT = 28 };
 
 static const char *const status_names[] = {"good", "warning", "wrong"};
 static struct output_json json = {NULL, 0, 0};
+static int is_node; /* the findings are records for `onespace doctor --job` */
 static unsigned width, counts[3];
+
+enum doctor_status doctor_status_from(const char *name)
+{
+    int status = DOCTOR_GOOD;
+    while (status < DOCTOR_WRONG && strcmp(name, status_names[status]) != 0)
+        status++;
+    return (enum doctor_status)status;
+}
 
 static void write_line(enum doctor_status status, const char *subject, const char *finding,
                        const char *fix)
@@ -219,6 +245,10 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     vsnprintf(text, sizeof(text), finding, arguments);
     va_end(arguments);
     counts[status]++;
+    if (is_node) {
+        job_write_finding(status_names[status], subject, text, fix);
+        return;
+    }
     if (json.out) {
         write_line(status, subject, text, fix);
         return;
@@ -247,17 +277,31 @@ static void check_all(void)
         parts[i]();
 }
 
-static int report(unsigned ranks, const char *launcher)
+/* The checks that the options ask for. */
+struct request {
+    unsigned ranks;      /* or 0 */
+    const char *network; /* or NULL */
+    int is_job;
+    const char *launcher; /* or NULL */
+};
+
+static int report(const struct request *request)
 {
     width = output_width(stdout);
     if (json.out)
         json_open(&json, NULL, '[');
-    if (ranks)
-        doctor_ranks(ranks);
-    else if (launcher)
-        doctor_network(launcher);
+    if (request->ranks)
+        doctor_ranks(request->ranks);
+    else if (request->network)
+        doctor_network(request->network);
+    else if (request->is_job)
+        doctor_job(request->launcher);
     else
         check_all();
+    if (is_node) {
+        job_write_end();
+        return 0; /* of a process that fails a launcher ends the others */
+    }
     if (json.out)
         json_close(&json, ']');
     else
@@ -266,27 +310,41 @@ static int report(unsigned ranks, const char *launcher)
     return counts[DOCTOR_WRONG] ? 1 : 0;
 }
 
+static int is_blank(const char *text)
+{
+    return !text[strspn(text, " \t")];
+}
+
 int command_doctor(int argc, char **argv)
 {
     static int is_json;
-    static const char *text, *launcher;
+    static const char *text;
+    static struct request request;
     static const struct command_option options[] = {{"json", .flag = &is_json},
                                                     {"ranks", .text = &text},
-                                                    {"network", .text = &launcher},
+                                                    {"network", .text = &request.network},
+                                                    {"job", .flag = &request.is_job},
+                                                    {"launcher", .text = &request.launcher},
+                                                    {"as-node", .flag = &is_node},
                                                     {.name = NULL}};
     if (options_parse(argc, argv, options, doctor_help) != 0)
         return 2;
-    unsigned ranks = text ? ranks_from(text) : 0;
-    if (text && !ranks) {
+    request.ranks = text ? ranks_from(text) : 0;
+    if (text && !request.ranks) {
         fprintf(stderr, "onespace doctor: --ranks %s: not a number of ranks\n", text);
         return 2;
     }
     if (optind < argc)
         return options_refuse(argv[0], "takes no argument");
-    if (text && launcher)
-        return options_refuse(argv[0], "--ranks and --network are two checks: give one");
-    if (launcher && !launcher[strspn(launcher, " \t")])
-        return options_refuse(argv[0], "--network: name the launcher and its options");
+    if (!!text + !!request.network + request.is_job > 1)
+        return options_refuse(argv[0],
+                              "--ranks, --network and --job are different checks: give one");
+    if (request.launcher && !request.is_job)
+        return options_refuse(argv[0], "--launcher is for --job");
+    if ((request.network && is_blank(request.network)) ||
+        (request.launcher && is_blank(request.launcher)))
+        return options_refuse(argv[0],
+                              "--network and --launcher: name the launcher and its options");
     json.out = is_json ? stdout : NULL;
-    return report(ranks, launcher);
+    return report(&request);
 }

@@ -18,6 +18,9 @@ __attribute__((format(printf, 4, 5))) void doctor_say(enum doctor_status status,
                                                       const char *subject, const char *fix,
                                                       const char *finding, ...);
 
+/* The status that is printed with this name; DOCTOR_WRONG if there is none. */
+enum doctor_status doctor_status_from(const char *name);
+
 void doctor_kernel(void);          /* kernel.c */
 void doctor_calls(void);           /* kernel.c: system calls that may be forbidden */
 void doctor_memory(void);          /* memory.c */
@@ -31,6 +34,15 @@ void doctor_settings(void);        /* mpi.c: environment variables */
 void doctor_storage(void);         /* storage.c */
 /* network.c: two jobs. launcher: its command line, without the program. */
 void doctor_network(const char *launcher);
+/* job.c: all parts on each node of a job. launcher: the command line that starts one process on
+ * each, or NULL: that of the batch system's allocation. */
+void doctor_job(const char *launcher);
+
+/* ---- job.c: the report of one node, for the command that started it there ---- */
+
+void job_write_finding(const char *status, const char *subject, const char *finding,
+                       const char *fix);
+void job_write_end(void);
 
 /* ---- doctor.c: checks that may hang, crash or leave something behind run in a child ---- */
 
@@ -44,6 +56,9 @@ int doctor_child(void (*function)(int out, void *context), void *context, char *
 void doctor_on_interrupt(void (*function)(void));
 /* Runs a program and keeps the start of its output. The same result. */
 int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms);
+/* Why a program failed, as far as its output tells: the last line with a word. Changes the output.
+ */
+const char *doctor_reason(char *output);
 
 /* ---- mpi.c: which kind of launcher a program is ---- */
 

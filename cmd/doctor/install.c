@@ -17,6 +17,7 @@
 
 #include "api/kernel.h"
 #include "base/proc.h"
+#include "cmd/lib/files.h"
 #include "cmd/lib/patch_sites.h"
 #include "elf/elf.h"
 #include "launch/launch.h"
@@ -26,6 +27,11 @@
 #include "spawn/spawn.h"
 
 /* ---- The installation ---- */
+
+static void say_version(void)
+{
+    doctor_say(DOCTOR_GOOD, "onespace", NULL, "%s, %s", onespace_version(), file_self());
+}
 
 static void say_agent(void)
 {
@@ -183,6 +189,7 @@ static void say_sockets(void)
 
 void doctor_install(void)
 {
+    say_version();
     say_agent();
     say_region();
     say_interposition();

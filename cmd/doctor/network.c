@@ -136,18 +136,12 @@ static struct job_result read_result(const char *output)
     return result;
 }
 
-/* Why a job failed: what the program says, or the last line with a word. Changes the output. */
+/* Why a job failed: what the program says, or else the launcher. Changes the output. */
 static const char *reason_of(char *output)
 {
     static const char own[] = "network_check: ";
-    const char *found = "it printed nothing";
-    char *save, *said = strstr(output, own);
-    if (said)
-        return first_line(said + strlen(own));
-    for (char *line = strtok_r(output, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-        if (strpbrk(line, "abcdefghijklmnopqrstuvwxyz"))
-            found = line;
-    return found;
+    char *said = strstr(output, own);
+    return said ? first_line(said + strlen(own)) : doctor_reason(output);
 }
 
 /* Returns whether the job ran to its end. */

@@ -510,3 +510,160 @@ def test_interrupted_network_check_leaves_nothing(job, tool, tmp_path):
 @pytest.mark.parametrize("words", [["--network="], ["--network=true", "--ranks=2"]])
 def test_network_without_a_launcher_is_refused(job, words):
     job.run([*DOCTOR, *words]).expect(2, says="Try `onespace doctor --help`")
+
+
+# ---- All nodes of a job (tests/launch/test_slurm.py has a real one) ----
+
+@pytest.fixture
+def launcher(tmp_path):
+    """A launcher that starts its command on these nodes, each after shell commands of its own; its path."""
+    def make(nodes, name="launcher", after="wait"):
+        path = tmp_path / name
+        starts = [f"({commands or ':'}; SLURMD_NODENAME={node} exec \"$@\") &" for node, commands in nodes]
+        path.write_text("\n".join(["#!/bin/bash", *starts, after, ""]))
+        path.chmod(0o755)
+        return path
+    return make
+
+
+MANY, FEW = "ulimit -n 20000", "ulimit -n 200"  # where the hard limit allows it
+
+
+def names_in(text):
+    return sorted(text.split(": ")[1].split(", "))
+
+
+def test_findings_of_all_nodes_are_said_once(doctor, launcher):
+    found = doctor("--job", "--launcher", str(launcher([("a", MANY), ("b", FEW), ("c", FEW)])))
+    assert names_in(only(found, "nodes")["finding"]) == ["a", "b", "c"]
+    assert len(about(found, "kernel")) == 1 and ":" not in only(found, "onespace")["finding"]
+    files = {line["finding"].split(":")[0]: line for line in about(found, "ulimit -n")}
+    assert files.pop("a")["status"] == "good"
+    (names, line), = files.items()
+    assert names in ("b, c", "c, b") and line["status"] == "warning" and "200 open files" in line["finding"]
+    assert "ulimit -n 65536" in line["fix"]
+
+
+def test_table_of_a_job_is_like_that_of_a_node(job, launcher):
+    result = job.run([*DOCTOR, "--job", "--launcher", launcher([("a", MANY), ("b", FEW)])])
+    assert re.search(r"^good     nodes +2 answered: (a, b|b, a)$", result.out, re.MULTILINE), result
+    assert re.search(r"^warning  ulimit -n +b: 200 open files.*; raise it: ulimit -n 65536", result.out, re.MULTILINE)
+    *lines, sums = result.out.splitlines()
+    assert sums.startswith(f"{sum(line.startswith('good ') for line in lines)} good, "), result
+
+
+def test_wrong_node_does_not_end_the_checks_of_the_others(job, launcher):
+    """By a launcher that ends all when one fails. Each node's fault is named, though they differ in numbers only."""
+    nodes = [(f"n{i}", f"ulimit -v {128 + i << 10}") for i in range(5)]
+    result = job.run([*DOCTOR, "--json", "--job", "--launcher",
+                      launcher(nodes, after="wait -n || kill -9 0; wait")], timeout=600).expect(1)
+    found = as_json(result)
+    assert [line["status"] for line in about(found, "ulimit -v")] == ["wrong"] * 5, about(found, "ulimit -v")
+    assert only(found, "nodes")["finding"].startswith("5 answered: ")
+
+
+def test_of_findings_that_differ_in_numbers_some_are_shown(doctor, launcher):
+    nodes = [(f"n{i:02}", f"ulimit -n {200 + i}") for i in range(10)]
+    found = doctor("--job", "--launcher", str(launcher(nodes)), timeout=600)
+    files = about(found, "ulimit -n")
+    assert [line["status"] for line in files] == ["warning"] * 4
+    assert re.fullmatch(r"(n\d\d, ){6}n\d\d: as the 3 above, with other numbers", files[-1]["finding"])
+    assert re.fullmatch(r"10 answered: (n\d\d, ){7}n\d\d and 2 more", only(found, "nodes")["finding"])
+
+
+def test_allocation_of_slurm_is_found(doctor, launcher):
+    srun = launcher([("a", ""), ("b", "")], "srun", 'echo "$@" >&2; wait')
+    env = {"PATH": f"{srun.parent}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "3"}
+    srun.write_text(srun.read_text().replace("#!/bin/bash\n", "#!/bin/bash\n"
+                    '[ "$1 $2 $3 $4" = "--nodes=3 --ntasks=3 --ntasks-per-node=1 --mem=0" ] || exit 9; shift 4\n'))
+    good, missing = about(doctor("--job", env={**env, "SLURM_JOB_NODELIST": "[a-c]"}), "nodes")
+    assert good["finding"].startswith("2 answered: ") and missing["finding"] == "1 of 3 did not answer ([a-c])"
+
+
+@pytest.mark.parametrize("variable", ["PBS_NODEFILE", "PE_HOSTFILE"])
+@pytest.mark.parametrize("version, expected", [("HYDRA build details: Version: 4", "-hosts one,two -ppn 1 -n 2"),
+                                               ("mpirun (Open MPI) 4.1.4", "--host one,two --map-by ppr:1:node -n 2")])
+def test_nodes_of_other_batch_systems_are_found(doctor, launcher, tmp_path, variable, version, expected):
+    mpiexec = launcher([("one", ""), ("two", "")], "mpiexec")
+    words = len(expected.split())
+    mpiexec.write_text(mpiexec.read_text().replace("#!/bin/bash\n", f"""#!/bin/bash
+[ "$1" != --version ] || {{ echo '{version}'; exit; }}
+[ "${{*:1:{words}}}" = '{expected}' ] || exit 9; shift {words}
+"""))
+    (tmp_path / "hosts").write_text("one 4 all.q\none\ntwo 4 all.q\ntwo\n")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", variable: str(tmp_path / "hosts")}
+    assert names_in(only(doctor("--job", env=env), "nodes")["finding"]) == ["one", "two"]
+
+
+def test_node_that_does_not_answer_is_named(doctor, launcher, tmp_path):
+    mpiexec = launcher([("one", "")], "mpiexec", "wait; echo 'cannot reach two' >&2; exit 1")
+    mpiexec.write_text(mpiexec.read_text().replace("#!/bin/bash\n", """#!/bin/bash
+[ "$1" != --version ] || { echo 'HYDRA build details: Version: 4'; exit; }
+shift 6
+"""))
+    (tmp_path / "hosts").write_text("one\ntwo.cluster\n")
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PBS_NODEFILE": str(tmp_path / "hosts")}
+    found = doctor("--job", env=env)
+    assert [line["finding"] for line in about(found, "nodes")] == ["1 answered: one",
+                                                                   "1 of 2 did not answer: two.cluster"]
+    assert only(found, "launcher of the job")["finding"].endswith("mpiexec -hosts one,two.cluster -ppn 1 -n 2: "
+                                                                  "cannot reach two")
+
+
+@pytest.mark.parametrize("hosts", ["", "one; rm -rf /\n$(reboot)\n", "n" * 300, None])
+def test_file_that_names_no_nodes_is_reported(doctor, tmp_path, hosts):
+    if hosts is not None:
+        (tmp_path / "hosts").write_text(hosts)
+    line, = doctor("--job", env={"PBS_NODEFILE": str(tmp_path / "hosts")})
+    assert line["status"] == "wrong" and line["finding"].startswith(f"PBS_NODEFILE={tmp_path}/hosts names no nodes")
+
+
+def test_job_without_an_allocation_says_what_to_do(doctor):
+    line, = doctor("--job")
+    assert line["status"] == "wrong" and "no job of a batch system" in line["finding"]
+    assert "--launcher" in line["fix"]
+
+
+DAMAGED = "not all findings arrived from a"
+
+
+@pytest.mark.parametrize("script, findings", [
+    ("echo cannot reach node a >&2; exit 3", ["LAUNCHER: cannot reach node a"]),
+    ("exit 0", ["LAUNCHER: it printed nothing"]),
+    ('"$@" | head -n 20', [DAMAGED]),
+    ('"$@" | sed 5d', [DAMAGED]),
+    ('"$@" | sed 5p', [DAMAGED]),
+    ('"$@" | sed "5s/$/ and more/"', [DAMAGED]),
+    ('"$@" | sed "5s/good/g@@d/; 5s/^.*$/&/; 5s/.|/|/"', [DAMAGED]),
+    ('"$@" | sed "5{N;s/ *\\n//}"', [DAMAGED]),
+    ('"$@" | tr -d "|"', [DAMAGED]),
+    ('"$@" | sed -u "s/^/[0] /; s/$/\\r/"', ["1 answered: a"]),
+    ('"$@"; echo late >&2; exit 1', ["1 answered: a", "LAUNCHER: late"])])
+def test_launcher_that_fails_or_damages_what_it_passes_on(doctor, tmp_path, script, findings):
+    path = tmp_path / "launcher"
+    path.write_text(f"#!/bin/bash\nexport SLURMD_NODENAME=a\n{script}\n")
+    path.chmod(0o755)
+    found = doctor("--job", "--launcher", str(path))
+    said = [line["finding"] for line in found if line["subject"] in ("nodes", "launcher of the job")]
+    assert said == [text.replace("LAUNCHER", str(path)) for text in findings], said
+
+
+def test_processes_on_one_node_are_not_taken_for_nodes(doctor, stock_mpi):
+    """Nor as tasks, where a fork agent makes tasks of what the launcher starts."""
+    agents = dict.fromkeys(("OMPI_MCA_orte_fork_agent", "PRTE_MCA_prte_odls_base_exec_agent"), f"{ONESPACE} run")
+    found = doctor("--job", "--launcher", shlex.join(stock_mpi.command(2, [])), env={**stock_mpi.env, **agents})
+    assert [line["status"] for line in about(found, "nodes")] == ["good", "warning"], about(found, "nodes")
+    assert only(found, "address region")["status"] == "good"
+    assert "several processes checked" in about(found, "nodes")[1]["finding"]
+
+
+def test_interrupted_check_of_a_job_ends_its_launcher(job, tmp_path):
+    command = job.start([*DOCTOR, "--job", "--launcher", "sh -c ': >started; exec sleep 600' sh"], cwd=tmp_path)
+    assert eventually((tmp_path / "started").exists)
+    command.process.send_signal(signal.SIGTERM)
+    assert command.finish().code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("words", [["--job", "--ranks=2"], ["--launcher=x"], ["--job", "--launcher= "]])
+def test_job_with_other_checks_is_refused(job, words):
+    job.run([*DOCTOR, *words]).expect(2, says="Try `onespace doctor --help`")

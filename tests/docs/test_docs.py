@@ -43,6 +43,10 @@ NO_MESSAGES = {
     "xff Go buildinf": "the mark that is searched for in Go programs",
     "Intel(R) MPI": "what Intel's launcher says of itself",
     "MPICH's Hydra": "a launcher's name, in what is good",
+    "mpiexec --host": "a command line of Open MPI",
+    "map-by ppr:1:node -n": "its rest",
+    "import sys try: import onespace.dump except ImportError as error: sys.exit(f'onespace insitu dump: {error}":
+        "a script that the command runs; its message is Python's, about a missing module",
     "kill -SEGV $$": "a script that the doctor runs",
 }
 

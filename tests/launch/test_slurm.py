@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from jobs import BUILD, RUN, eventually, processes_with
+from jobs import BUILD, ONESPACE, RUN, eventually, processes_with
 from launchers import MPIS
 
 NEEDS = ("slurmctld", "slurmd", "srun", "sinfo", "scancel", "unshare")
@@ -179,6 +179,12 @@ def test_scancel_leaves_nothing(job, guests, srun):
     running.wait_for("ready", 2)
     assert job.run(["scancel", "--user=root"], env=env).code == 0
     assert running.finish().code != 0
+
+
+def test_doctor_checks_the_nodes_of_an_allocation(job, slurm):
+    result = job.run(["salloc", "--quiet", "--oversubscribe", "-N", "2", ONESPACE, "doctor", "--job"], env=slurm)
+    assert re.search("^good     nodes +2 answered: (one, two|two, one)$", result.out, re.MULTILINE), result
+    assert result.out.count("good     kernel") == 1, result
 
 
 # ---- The plug-in ----

@@ -227,7 +227,7 @@ class Job:
         self.runtime = tempfile.mkdtemp(prefix="os", dir="/tmp")
         self.may_leave_socket = False  # by a test that kills a host, which cannot remove it then
         self.env = {name: value for name, value in os.environ.items()
-                    if not name.startswith(("PMI", "OMPI_", "SLURM_", "ONESPACE_"))}
+                    if not name.startswith(("PMI", "OMPI_", "SLURM", "PBS_", "LSB_", "PE_", "OAR_", "ONESPACE_"))}
         self.env.update(ONESPACE_TEST_JOB=self.token, XDG_RUNTIME_DIR=self.runtime, LC_ALL="C.UTF-8")
 
     def start(self, argv, timeout=180, env=None, stdin=subprocess.DEVNULL, preexec_fn=None,
