@@ -97,13 +97,24 @@ static const char *name_at(const void *unused, int index)
     return commands[index].name;
 }
 
+/* The command that does what users of another program want, or the one with the most similar name;
+ * NULL: there is none. */
+static const char *command_meant_by(const char *name)
+{
+    static const char *const launchers[] = {"mpirun", "srun", "prterun", "orterun"};
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
+        if (strcmp(name, launchers[i]) == 0)
+            return "mpiexec";
+    return help_most_similar(name, name_at, NULL);
+}
+
 /* NULL with a message. */
 static const struct command *find_command(const char *name)
 {
     for (const struct command *command = commands; command->name; command++)
         if (strcmp(name, command->name) == 0)
             return command;
-    const char *like = help_most_similar(name, name_at, NULL);
+    const char *like = command_meant_by(name);
     fprintf(stderr, "onespace: no command '%s'", name);
     if (like)
         fprintf(stderr, "; did you mean %s?", like);

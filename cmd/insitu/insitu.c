@@ -133,7 +133,11 @@ static const char *python(void)
 /* Called before this process joins the space. 0, or -1 with a message. */
 static int check_python(void)
 {
-    char *words[] = {(char *)python(), "-c", "__import__('onespace.dump')", NULL};
+    char *words[] = {(char *)python(), "-c",
+                     "import sys\n"
+                     "try:\n    import onespace.dump\n"
+                     "except ImportError as error:\n    sys.exit(f'onespace insitu dump: {error}')",
+                     NULL};
     int pid, status, error = posix_spawnp(&pid, words[0], NULL, NULL, words, environ);
     if (error) {
         fprintf(stderr,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cmd/lib/options.h"
+#include "cmd/run/run.h"
 
 enum {
     NAME_AND_VALUE = -1, /* one word with a "=" in it, else two */
@@ -139,6 +140,21 @@ static int words_of(enum mpi_family family, char **argv, int at, int end, char *
     return count >= 0 ? 1 + count : count == AMBIGUOUS ? 0 : -EINVAL;
 }
 
+/* Takes an option of `onespace run`, unless this launcher has it, too. Returns its words, or 0. A
+ * launcher whose options are not known may have any. */
+static int take_run_option(enum mpi_family family, char **argv, int at, int end,
+                           struct mpiexec_words *words)
+{
+    int count = family == MPI_FAMILY_UNKNOWN || find_option(family, argv[at])
+                    ? 0
+                    : run_option_words(argv[at]);
+    if (at + count > end || words->run_count + count > MPIEXEC_RUN_WORDS_MAX)
+        return 0;
+    for (int i = 0; i < count; i++)
+        words->run[words->run_count++] = at + i;
+    return count;
+}
+
 static int find_separator(char **argv, int at, int end)
 {
     while (at < end && strcmp(argv[at], "--") != 0)
@@ -148,11 +164,15 @@ static int find_separator(char **argv, int at, int end)
 
 /* Everything before a "--" belongs to the launcher, even unknown options. */
 static int find_program(enum mpi_family family, char **argv, struct mpiexec_part *part,
-                        char *problem, int size)
+                        struct mpiexec_words *words)
 {
+    const int size = (int)sizeof(words->problem);
+    char *problem = words->problem;
     int at = part->start, count;
     while (at < part->end && argv[at][0] == '-' && strcmp(argv[at], "--") != 0) {
-        count = words_of(family, argv, at, part->end, problem, size);
+        count = take_run_option(family, argv, at, part->end, words);
+        if (count == 0)
+            count = words_of(family, argv, at, part->end, problem, size);
         if (count <= 0)
             part->separator = find_separator(argv, at, part->end);
         if (count < 0 || (count == 0 && part->separator < 0))
@@ -170,7 +190,7 @@ static int find_program(enum mpi_family family, char **argv, struct mpiexec_part
 
 int mpiexec_split(enum mpi_family family, int argc, char **argv, struct mpiexec_words *words)
 {
-    words->count = 0;
+    words->count = words->run_count = 0;
     for (int start = 0, end; start <= argc; start = end + 1) {
         for (end = start; end < argc && strcmp(argv[end], ":") != 0; end++)
             ;
@@ -181,7 +201,7 @@ int mpiexec_split(enum mpi_family family, int argc, char **argv, struct mpiexec_
         }
         struct mpiexec_part *part = &words->parts[words->count++];
         *part = (struct mpiexec_part){.start = start, .end = end, .separator = -1};
-        int status = find_program(family, argv, part, words->problem, (int)sizeof(words->problem));
+        int status = find_program(family, argv, part, words);
         if (status < 0)
             return status;
     }

@@ -259,7 +259,9 @@ const char mpiexec_help[] =
     "the launcher:\n"
     "\n"
     "      --launcher PATH  call this launcher, not that of the libmpi that the program needs\n"
-    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\"\n"
+    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\". Long ones can "
+    "also "
+    "stand alone: here, and among the launcher's if it has none of that name\n"
     "      --print  print the command line and run nothing; without a program, print the words "
     "before each program\n"
     "  -h, --help  print this help\n"
@@ -268,15 +270,17 @@ const char mpiexec_help[] =
     "Exit status: that of the launcher; 2 on a usage error; 126 if the program cannot be a "
     "task; 127 if there is no launcher.\n";
 
+enum { RUN_WORDS_MAX = MPIEXEC_RUN_WORDS_MAX };
+
 struct request {
-    char *launcher;    /* named by the user, or NULL */
-    char *run_options; /* of onespace run, or NULL */
+    char *launcher;           /* named by the user, or NULL */
+    char *run_options;        /* of onespace run in one word, or NULL */
+    char *run[RUN_WORDS_MAX]; /* all words of such options */
+    int run_count;
     int is_printed;
     int argc; /* of the launcher's options, and the programs */
     char **argv;
 };
-
-enum { RUN_WORDS_MAX = 64 };
 
 static int complain(int status, const char *message)
 {
@@ -304,6 +308,29 @@ static int read_option(char **argv, int *at, const char *name, char **value)
     return 1;
 }
 
+/* Returns 0 when there are too many. */
+static int add_run_word(struct request *request, char *word)
+{
+    if (request->run_count == RUN_WORDS_MAX)
+        return 0;
+    request->run[request->run_count++] = word;
+    return 1;
+}
+
+/* The same for an option of `onespace run`. */
+static int read_run_option(int argc, char **argv, int *at, struct request *request)
+{
+    int count = run_option_words(argv[*at]);
+    if (*at + count > argc) {
+        fprintf(stderr, "onespace mpiexec: %s needs an argument\n", argv[*at]);
+        return -1;
+    }
+    for (int i = 0; i < count; i++)
+        if (!add_run_word(request, argv[(*at)++]))
+            return complain(-1, "there are too many options of onespace run");
+    return count > 0;
+}
+
 static int parse(int argc, char **argv, struct request *request)
 {
     int at = 1, status = 1;
@@ -317,28 +344,35 @@ static int parse(int argc, char **argv, struct request *request)
             status = read_option(argv, &at, "--onespace", &request->run_options);
         if (status == 0)
             request->is_printed |= (status = read_option(argv, &at, "--print", NULL));
+        if (status == 0)
+            status = read_run_option(argc, argv, &at, request);
     }
     request->argc = argc - at;
     request->argv = argv + at;
     return status < 0 ? -1 : 0;
 }
 
-/* The words of --onespace after "onespace run". Their count, or -1 with a message: a wrong option
- * is said once here, not by each rank. */
-static int read_run_options(struct request *request, char *words[RUN_WORDS_MAX])
+/* Splits --onespace. 0, or -1 with a message. */
+static int split_run_options(struct request *request)
 {
-    static struct run_options run;
-    static char name[] = "run", program[] = "program";
-    char *copy[RUN_WORDS_MAX + 3], *save;
-    int count = 0;
+    char *save;
     char *word = request->run_options ? strtok_r(request->run_options, " \t", &save) : NULL;
-    for (; word; word = strtok_r(NULL, " \t", &save)) {
-        if (count == RUN_WORDS_MAX)
-            return complain(-1, "--onespace has too many options");
-        words[count++] = word;
-    }
+    for (; word; word = strtok_r(NULL, " \t", &save))
+        if (!add_run_word(request, word))
+            return complain(-1, "there are too many options of onespace run");
+    return 0;
+}
+
+/* 0, or -1 with a message: a wrong option is said once here, not by each rank. */
+static int check_run_options(const struct request *request)
+{
+    static char name[] = "run", program[] = "program";
+    static struct run_options run;
+    int count = request->run_count;
+    char *copy[RUN_WORDS_MAX + 3];
+    memset(&run, 0, sizeof(run));
     copy[0] = name;
-    memcpy(copy + 1, words, (size_t)count * sizeof(*words));
+    memcpy(copy + 1, request->run, (size_t)count * sizeof(*copy));
     copy[1 + count] = program;
     copy[2 + count] = NULL;
     if (run_parse(2 + count, copy, &run) < 0)
@@ -347,10 +381,8 @@ static int read_run_options(struct request *request, char *words[RUN_WORDS_MAX])
         return complain(-1, "--onespace takes options of onespace run alone, without a program");
     if (run.count_given)
         return complain(-1, "-n in --onespace: give the launcher the count instead");
-    return count;
+    return 0;
 }
-
-/* ---- The launcher ---- */
 
 static int has_onespace_run(const struct request *request, const struct mpiexec_part *part)
 {
@@ -358,6 +390,21 @@ static int has_onespace_run(const struct request *request, const struct mpiexec_
     return strcmp(slash ? slash + 1 : program, "onespace") == 0 && part->program + 1 < part->end &&
            strcmp(request->argv[part->program + 1], "run") == 0;
 }
+
+/* The options of `onespace run` among those of the launcher. 0, or -1 with a message. */
+static int take_run_options(struct request *request, const struct mpiexec_words *words)
+{
+    for (int i = 0; i < words->run_count; i++)
+        if (!add_run_word(request, request->argv[words->run[i]]))
+            return complain(-1, "there are too many options of onespace run");
+    for (int p = 0; p < words->count && request->run_count; p++)
+        if (has_onespace_run(request, &words->parts[p]))
+            return complain(-1,
+                            "the program is `onespace run` already: put its options after that");
+    return words->run_count ? check_run_options(request) : 0;
+}
+
+/* ---- The launcher ---- */
 
 /* Reads the options as Hydra's and as Open MPI's. The reading that leads to a program of that MPI
  * wins, then one that leads to a program of another MPI, then any other. 0, or an exit status. */
@@ -465,10 +512,19 @@ static char *program_word(const struct request *request, const struct mpiexec_wo
     return found ? found : request->argv[at];
 }
 
-static char **compose(const struct request *request, const struct mpiexec_words *words,
-                      const struct mpi_launcher *launcher, char *self, char **run, int run_count)
+static int is_taken(const struct mpiexec_words *words, int at)
 {
-    size_t capacity = (size_t)request->argc + 2 + (size_t)words->count * (size_t)(run_count + 3);
+    for (int i = 0; i < words->run_count; i++)
+        if (words->run[i] == at)
+            return 1;
+    return 0;
+}
+
+static char **compose(const struct request *request, const struct mpiexec_words *words,
+                      const struct mpi_launcher *launcher, char *self)
+{
+    const size_t run_count = (size_t)request->run_count;
+    size_t capacity = (size_t)request->argc + 2 + (size_t)words->count * (run_count + 3);
     char **line = calloc(capacity, sizeof(*line));
     int count = 0;
     if (!line)
@@ -480,13 +536,13 @@ static char **compose(const struct request *request, const struct mpiexec_words 
         if (p > 0)
             line[count++] = ":";
         for (int at = part->start; at < part->end; at++) {
-            if (at == part->separator)
+            if (at == part->separator || is_taken(words, at))
                 continue;
             if (at == part->program && !is_started) {
                 line[count++] = self;
                 line[count++] = "run";
-                memcpy(line + count, run, (size_t)run_count * sizeof(*run));
-                count += run_count;
+                memcpy(line + count, request->run, run_count * sizeof(*line));
+                count += (int)run_count;
                 line[count++] = program_word(request, words, at);
                 continue;
             }
@@ -507,10 +563,10 @@ static void print_guess(const struct request *request, const struct mpiexec_word
 }
 
 /* For programs that start ranks without this command: a fork agent, Slurm's plug-in. */
-static int print_prefix(char *self, char **run, int run_count)
+static int print_prefix(const struct request *request, char *self)
 {
     char *line[RUN_WORDS_MAX + 3] = {self, "run"};
-    memcpy(line + 2, run, (size_t)run_count * sizeof(*run));
+    memcpy(line + 2, request->run, (size_t)request->run_count * sizeof(*line));
     print_all(line);
     return 0;
 }
@@ -519,15 +575,14 @@ static int run_command(struct request *request)
 {
     static struct mpiexec_words words;
     static struct mpi_launcher launcher;
-    char *run[RUN_WORDS_MAX], message[PATH_MAX + 1024];
-    int run_count = read_run_options(request, run);
-    if (run_count < 0)
+    char message[PATH_MAX + 1024];
+    if (split_run_options(request) < 0 || check_run_options(request) < 0)
         return 2;
     char *self = (char *)file_self();
     if (!self)
         return complain(EXIT_FAILURE, "/proc cannot be read; mount it (mount -t proc proc /proc)");
     if (request->argc == 0)
-        return print_prefix(self, run, run_count);
+        return print_prefix(request, self);
     int status = find_launcher(request, &words, &launcher);
     if (status)
         return status;
@@ -536,9 +591,11 @@ static int run_command(struct request *request)
                  words.problem);
         return complain(2, message);
     }
+    if (take_run_options(request, &words) < 0)
+        return 2;
     if (launcher.is_guess)
         print_guess(request, &words, &launcher);
-    char **line = compose(request, &words, &launcher, self, run, run_count);
+    char **line = compose(request, &words, &launcher, self);
     if (!line)
         return complain(EXIT_FAILURE, strerror(ENOMEM));
     if (request->is_printed) {

@@ -13,14 +13,19 @@ struct mpiexec_part {
     int separator; /* of the "--" before the program, or -1 */
 };
 
+enum { MPIEXEC_RUN_WORDS_MAX = 64 };
+
 struct mpiexec_words {
     struct mpiexec_part parts[MPIEXEC_PARTS_MAX];
     int count;
+    /* Indices of words among the launcher's options that are options of `onespace run`. */
+    int run[MPIEXEC_RUN_WORDS_MAX], run_count;
     char problem[512]; /* what is wrong, and how to fix it */
 };
 
-/* Finds the program of each part by the options that launchers of this family have. 0, or -EINVAL
- * with words->problem: an option that is not known, so that the word after it may belong to it. */
+/* Finds the program of each part by the options that launchers of this family have. What they do
+ * not have and `onespace run` has is meant for that. 0, or -EINVAL with words->problem: an option
+ * that is not known, so that the word after it may belong to it. */
 int mpiexec_split(enum mpi_family family, int argc, char **argv, struct mpiexec_words *words);
 
 #endif

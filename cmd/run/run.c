@@ -289,6 +289,21 @@ int run_parse(int argc, char **argv, struct run_options *run)
     return 0;
 }
 
+int run_option_words(const char *word)
+{
+    if (strncmp(word, "--", 2) != 0)
+        return 0;
+    size_t length = strcspn(word + 2, "=");
+    for (const struct option *option = options; option->name; option++) {
+        if (strlen(option->name) != length || strncmp(option->name, word + 2, length) != 0)
+            continue;
+        if (option->val == 'n' || option->val == 'h' || option->val == OPT_BIND)
+            return 0;
+        return option->has_arg == required_argument && !word[2 + length] ? 2 : 1;
+    }
+    return 0;
+}
+
 /* ---- --verbose: a line for each rank, and one for the whole job ---- */
 
 enum { WORDS = 3 * PATH_MAX };
@@ -411,6 +426,34 @@ static void warn_of_singletons(const struct run_options *run)
             fprintf(stderr, "%s -n %d %s%s", parts++ ? " :" : "", run->segments[s].count,
                     run->segments[s].argv[0], run->segments[s].argv[1] ? " ..." : "");
     fprintf(stderr, "`\n");
+}
+
+/* ---- A launcher in place of the program ---- */
+
+static int is_launcher_name(const char *program)
+{
+    static const char *const names[] = {
+        "mpiexec",       "mpirun",       "srun",          "prterun",        "orterun",
+        "mpiexec.hydra", "mpirun.mpich", "mpiexec.mpich", "mpirun.openmpi", "mpiexec.openmpi"};
+    const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static void warn_of_launchers(const struct run_options *run)
+{
+    for (int s = 0; s < run->segment_count; s++) {
+        const char *program = run->segments[s].argv[0];
+        if (is_launcher_name(program))
+            fprintf(
+                stderr,
+                "onespace run: %s is a launcher: it becomes a task, and the ranks that it starts "
+                "are processes as without onespace. For ranks that are tasks write `onespace "
+                "mpiexec ...`, or `%s ... onespace run PROGRAM`\n",
+                program, program);
+    }
 }
 
 /* ---- The command ---- */
@@ -570,6 +613,7 @@ int command_run(int argc, char **argv)
         return refused;
     if (run.space || (launcher.is_rank && !run.count_given))
         return run_shim(&run, &launcher);
+    warn_of_launchers(&run);
     if (!launcher.is_rank)
         warn_of_singletons(&run);
     return run_standalone(&run);

@@ -7,4 +7,8 @@
 /* Fills *run, which is zeroed. 0, or -1 with a message. --help ends the process. */
 int run_parse(int argc, char **argv, struct run_options *run);
 
+/* If the word is an option of `onespace run` that `onespace mpiexec` takes, too: 1, or 2 if the
+ * next word is its argument. Otherwise 0; counts and bindings are the launcher's. */
+int run_option_words(const char *word);
+
 #endif

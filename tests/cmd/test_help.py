@@ -42,6 +42,7 @@ def test_help_of_nothing_lists_the_commands(job):
 
 @pytest.mark.parametrize("given,meant", [
     ("rnu", "run"), ("mpiexce", "mpiexec"), ("dotcor", "doctor"), ("window", "windows"), ("comp", "completion"),
+    ("mpirun", "mpiexec"), ("srun", "mpiexec"),
     ("xyzzy", None), ("r", None), ("p" * 300, None), ("", None)])
 def test_command_that_was_meant_is_named(job, given, meant):
     for words in ([given], ["help", given]):

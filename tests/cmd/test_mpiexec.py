@@ -156,6 +156,47 @@ def test_options_of_onespace_run_are_put_before_the_program(job, guests, stock_m
     assert printed(job, "--onespace=-v", program)[1:] == [*RUN, "-v", program]
 
 
+@pytest.mark.parametrize("words, launchers", [
+    (["--stats", "--heap", "tuned", "-n", "2"], ["-n", "2"]),
+    (["--stats", "--heap=tuned", "-n", "2"], ["-n", "2"]),
+    (["-n", "2", "--stats", "--heap", "tuned"], ["-n", "2"]),
+    (["--onespace", "--stats", "-n", "2", "--heap", "tuned", "--"], ["-n", "2"])])
+def test_options_of_onespace_run_stand_where_people_type_them(job, guests, stock_mpi, words, launchers):
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    launcher, *line = printed(job, *words, program, env=stock_mpi.env)
+    assert [word for word in line if word != "--heap=tuned"] == [
+        *launchers, *RUN, "--stats", *([] if "--heap=tuned" in words else ["--heap", "tuned"]), program]
+
+
+def test_option_that_the_launcher_has_too_is_the_launchers_among_its_own(job, guests, distributions_mpi):
+    program = guests.mpi(distributions_mpi, "mpi_hello")
+    _, *line = printed(job, "-n", "2", "--verbose", program, env=distributions_mpi.env)
+    assert line == ["-n", "2", "--verbose", *RUN, program]
+    _, *line = printed(job, "--verbose", "-n", "2", program, env=distributions_mpi.env)
+    assert line == ["-n", "2", *RUN, "--verbose", program]
+
+
+def test_option_of_a_launcher_of_an_unknown_kind_is_left_to_it(job, tmp_path):
+    (tmp_path / "launch").write_text("#!/bin/sh\necho launch 1.0\n")
+    (tmp_path / "launch").chmod(0o755)
+    launcher, *line = printed(job, "--launcher", tmp_path / "launch", "-n", "2", "--stats=all", "/bin/true")
+    assert line == ["-n", "2", "--stats=all", *RUN, "/bin/true"]
+
+
+@pytest.mark.parametrize("words, problem", [
+    (["--stats=none", "-n", "2"], "--stats none: not ranks"), (["--heap", "big", "-n", "2"], "--heap big: not libc or"),
+    (["-n", "2", "--heap", "big"], "--heap big: not libc or tuned"), (["--heap"], "--heap needs an argument")])
+def test_wrong_options_that_stand_alone_are_reported_once(job, guests, stock_mpi, words, problem):
+    program = [] if words == ["--heap"] else [guests.mpi(stock_mpi, "mpi_hello")]
+    err = refused(job, *words, *program, env=stock_mpi.env)
+    assert err.count("\n") == 1 and problem in err, err
+
+
+def test_options_are_refused_where_the_program_has_them_already(job, stock_mpi):
+    err = refused(job, "--launcher", stock_mpi.launcher[0], "-n", "2", "--stats", *RUN, "/bin/true", env=stock_mpi.env)
+    assert "the program is `onespace run` already: put its options after that" in err
+
+
 def directories_with_a_program(tmp_path, *names):
     for name in names:
         (tmp_path / name).mkdir()
@@ -201,12 +242,12 @@ def options_in_help(launcher, *words, **env):
 def words_before_program(job, launcher, option, **options):
     """How many words the option takes: those between it and `onespace run`. None: not known."""
     words = ["a", "b", "c"]
-    result = job.run([*MPIEXEC, "--print", "--launcher", launcher, option, *words], **options)
+    result = job.run([*MPIEXEC, "--print", "--launcher", launcher, "-n", "1", option, *words], **options)
     if result.code:
         assert "belongs to this option is not known here: put -- before the program" in result.err or \
             "names a file with programs" in result.err or "would copy" in result.err, result
         return None
-    return shlex.split(result.out).index(ONESPACE) - 2
+    return shlex.split(result.out).index(ONESPACE) - 4
 
 
 def test_every_option_in_hydras_help_is_known(job, hydra_mpi):

@@ -253,6 +253,14 @@ def meant(result):
     return found[0] if found else None
 
 
+def test_launcher_as_a_task_is_warned_of(job, guests, stock_mpi):
+    """Its ranks are processes, as if onespace were not there."""
+    launcher, *words = stock_mpi.command(2, [guests.mpi(stock_mpi, "mpi_hello")])
+    result = job.run([*RUN, launcher, *words], env=stock_mpi.env)
+    assert result.code == 0 and result.lines.count("rank 0 of 2, sum 1") == 1, str(result)
+    assert result.err.count("is a launcher: it becomes a task") == 1 and "onespace mpiexec" in result.err, str(result)
+
+
 def test_singletons_by_hand_are_reported_once_which_command_was_meant(job, guests, mpi):
     program = guests.mpi(mpi, "mpi_hello")
     parts = ["-n", "4", program, "x", ":", "-n", "2", "/bin/true", ":", program]
