@@ -102,6 +102,9 @@ fuzz:
 
 install: build
 	cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))"
+	@grep -q '^ONESPACE_PYTHON_DIR:[^=]*=.' $(BUILD)/CMakeCache.txt || \
+	  echo "install: without the Python package, which pip installs (docs/install.md#pip), or \
+	CMAKE_OPTIONS='-DONESPACE_PYTHON=PYTHON -DONESPACE_PYTHON_DIR=DIR'"
 
 uninstall:
 	cmake -DPREFIX="$(abspath $(PREFIX))" -P cmake/uninstall.cmake

@@ -1,6 +1,6 @@
 """Control of a running simulation: its parameters are changed while it runs.
 
-    onespace run ./plate 100000 : python3 control_plate.py TEMPERATURE
+    onespace run --on-failure kill ./plate 100000 : python3 control_plate.py TEMPERATURE
 
 Takes each step of examples/plate.c, in place, and sets the power of its burner such that the mean temperature
 becomes the one that is asked for; then stops the simulation. Parameters go the other way through a channel of their

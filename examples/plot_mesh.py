@@ -1,7 +1,7 @@
 """Pictures of a running simulation, which need not be a program in Python: any that names its arrays by the paths of
 Conduit's mesh blueprint (examples/plate.c).
 
-    onespace run ./plate 200 : python3 plot_mesh.py DIRECTORY [CHANNEL [FIELD [EVERY]]]
+    onespace run --on-failure kill ./plate 200 : python3 plot_mesh.py DIRECTORY [CHANNEL [FIELD [EVERY]]]
 
 A script of this kind is what Catalyst runs within a simulation. Here it is a task, with its own libraries: it reads the
 fields in place, and the simulation waits while a picture is drawn from its memory, of every EVERYth step."""

@@ -225,28 +225,52 @@ class Comparison:
         return f"{'scatters' if self.ratio.high - self.ratio.low > WIDE * self.ratio.median else 'sure'}: {span}"
 
 
-def comparisons(result, layout):
-    """[Comparison] in the order of the series: for the first peers that any two series have, each pair of series at
-    the x of the headline, else at its largest."""
-    series = {entry["name"]: dict(zip(entry["x"], entry["samples"]), unit=entry["unit"]) for entry in result["series"]
+def pairs(result, layout):
+    """(parts, peers, unit, {x: samples} of each peer) for the first peers that any two series have."""
+    series = {entry["name"]: dict(zip(entry["x"], entry["samples"])) for entry in result["series"]
               if entry["unit"] in WORSE}
+    units = {entry["name"]: entry["unit"] for entry in result["series"]}
     for peers in layout.peers:
         found = []
         for name, first in series.items():
             parts = name.split("/")
-            second = series.get("/".join(peers[1] if part == peers[0] else part for part in parts))
-            if peers[0] not in parts or not second or second["unit"] != first["unit"]:
+            other = "/".join(peers[1] if part == peers[0] else part for part in parts)
+            if peers[0] not in parts or other not in series or units[other] != units[name]:
                 continue
-            common = [x for x in first if x != "unit" and x in second and min(first[x] + second[x]) > 0]
-            if not common:
-                continue
-            x = min(common, key=lambda at: abs(at - layout.headline)) if layout.headline else max(common)
-            found.append(Comparison([part for part in parts if part != peers[0]], x, first["unit"], peers,
-                                    [ob.Spread.of(first[x]), ob.Spread.of(second[x])], ob.ratio(first[x], second[x]),
-                                    min(len(first[x]), len(second[x]))))
+            common = [x for x in first if x in series[other] and min(first[x] + series[other][x]) > 0]
+            if common:
+                found.append(([part for part in parts if part != peers[0]], peers, units[name],
+                              {x: (first[x], series[other][x]) for x in common}))
         if found:
             return found
     return []
+
+
+def compare(parts, peers, unit, points, x):
+    first, second = points[x]
+    return Comparison(parts, x, unit, peers, [ob.Spread.of(first), ob.Spread.of(second)], ob.ratio(first, second),
+                      min(len(first), len(second)))
+
+
+def comparisons(result, layout):
+    """In the order of the series: each pair of series at the x of the headline, else at its largest."""
+    return [compare(*pair, min(pair[3], key=lambda at: abs(at - layout.headline)) if layout.headline else max(pair[3]))
+            for pair in pairs(result, layout)]
+
+
+def largest_loss(result, layout):
+    """Where the second peer is worst, of all pairs and x; None if it never clearly is."""
+    found = [compare(*pair, x) for pair in pairs(result, layout) for x in pair[3]]
+    losses = [one for one in found if one.ratio.median < 1 and not one.is_level()]
+    return min(losses, key=lambda one: one.ratio.median, default=None)
+
+
+def shown(result, layout, most):
+    """The first comparisons, and the largest loss if it is not among them. Then how many others there are."""
+    found = comparisons(result, layout)
+    loss = largest_loss(result, layout)
+    lines = found[:most] + ([loss] if loss and loss not in found[:most] else [])
+    return lines, len([one for one in found if one not in lines])
 
 
 def was_busy(result):
@@ -297,15 +321,14 @@ def figure_html(panel, question, peers):
 
 
 def summary_html(found):
-    """A row for each of the first comparisons of each result."""
+    """A row for each of the first comparisons of each result, and for its largest loss."""
     rows = ""
     for number, (path, result) in enumerate(found, 1):
         layout, busy = layout_of(path.stem, result), was_busy(result)
-        compared = comparisons(result, layout)
-        for place, comparison in enumerate(compared[:SUMMARY_LINES]):
+        compared, others = shown(result, layout, SUMMARY_LINES)
+        for place, comparison in enumerate(compared):
             style = "level" if busy or comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
-            more = f" <a href='#q{number}'>and {len(compared) - SUMMARY_LINES} more</a>" if (
-                place == SUMMARY_LINES - 1 and len(compared) > SUMMARY_LINES) else ""
+            more = f" <a href='#q{number}'>and {others} more</a>" if others and comparison is compared[-1] else ""
             question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
             rows += (f"<tr><td>{question}</td><td>{escaped(comparison.sentence(layout, result['versions']))}{more}</td>"
                      f"<td class={style}>{escaped(comparison.gain())}</td>"
@@ -341,7 +364,7 @@ def section_html(number, path, result):
     paper = result["paper"]
     facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(path, result))
     found = "".join(f"<div>{escaped(comparison.sentence(layout, result['versions']) + ': ' + comparison.gain())}</div>"
-                    for comparison in comparisons(result, layout)[:CLAIM_LINES])
+                    for comparison in shown(result, layout, CLAIM_LINES)[0])
     parts = [figure_html(panel, result["question"], layout.peers[0])
              for panel in figures.panels_of(result, layout)]
     more = (f"<details><summary>{len(parts) - 1} more figure{'s' if len(parts) > 2 else ''}</summary>"
@@ -365,8 +388,9 @@ def page_html(found, rejected):
     return ("<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
             '<meta name=viewport content="width=device-width, initial-scale=1"><title>onespace: measurements</title>'
             f"<style>{STYLE}</style></head><body><h1>onespace: measurements</h1><p class=faint>Made {now} by onespace "
-            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are the best that "
-            "the machine can do, measured interleaved with the rest. Axes are logarithmic where the values span "
+            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are the same "
+            "work without a protocol, such as memcpy between two threads, measured interleaved with the rest; another "
+            "way of copying can be faster. Axes are logarithmic where the values span "
             "decades.</p>"
             f"{summary_html(found)}<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 

@@ -275,7 +275,7 @@ static void say_capacity(enum capacity_resource resource, const struct capacity 
         snprintf(available, sizeof(available), "%" PRIu64 "%s there: about %u MPI ranks",
                  capacity->available, capacity->unit, capacity->ranks_typical);
     doctor_say(status, capacity->resource, status == DOCTOR_GOOD ? NULL : fix,
-               "%u ranks need %" PRIu64 "%s at least, of an MPI program about %" PRIu64
+               "%u ranks need %" PRIu64 "%s at least, those of an MPI program about %" PRIu64
                "%s; %s (%s)",
                ranks, capacity->minimum, capacity->unit, capacity->typical, capacity->unit,
                available, capacity->limit);

@@ -21,8 +21,8 @@ enum { GDB_OLDEST = 13 };
 const char gdb_help[] =
     "usage: onespace gdb SPACE | PID [-- GDB-OPTION...]\n"
     "\n"
-    "Attaches gdb (13 or later) to the root and all tasks of a space, given by its name or by a "
-    "process: an inferior each, with its own program and libraries. The given process is "
+    "Attaches gdb (13 or later) to the root and all tasks of a space, given by its name or by the "
+    "PID of a member: an inferior each, with its own program and libraries. The given process is "
     "selected. All stop and continue together; when gdb ends, they continue without it.\n"
     "\n"
     "  onespace-attach  command within gdb: attach to tasks that were spawned since\n"

@@ -233,7 +233,9 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         return 0;
     case OPT_STATS:
         run->stats = optarg ? REPORT_RANKS : REPORT_JOB;
-        return !optarg || strcmp(optarg, "ranks") == 0 ? 0 : bad_value("--stats", optarg, "ranks");
+        return !optarg || strcmp(optarg, "ranks") == 0
+                   ? 0
+                   : bad_value("--stats", optarg, "ranks, the only value");
     case 'v':
         run->verbose = 1;
         return 0;

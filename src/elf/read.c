@@ -119,7 +119,7 @@ static int check_kind(const ElfW(Ehdr) * header, struct elf_problem *problem)
                                                       : machine_name(header->e_machine));
     if (header->e_type == ET_EXEC)
         return elf_refuse(problem, ENOEXEC,
-                          "Rebuild it with -fPIE -pie; for a distribution's node see "
+                          "Rebuild it with -fPIE -pie; for Debian's Node.js see "
                           "docs/programs.md.",
                           "is not position independent (non-PIE)");
     if (header->e_type != ET_DYN)

@@ -656,7 +656,7 @@ def test_p2p_estimates_its_duration(job, tmp_path):
                     "--batches", "1", "--batch-ms", "1", "--no-plot", "--results", tmp_path],
                    env={"ONESPACE_BIN": ONESPACE})
     lines = done.err.splitlines()
-    assert "mpich: 2 runs each of processes, tasks and the limit: about 3 s in all" in lines, done
+    assert "mpich: 2 runs each of processes, tasks and memcpy: about 6 s in all" in lines, done
     assert any(re.fullmatch(r"  repeat 2 of 2, about \d+ s left for all", line) for line in lines), done
 
 
@@ -755,7 +755,7 @@ def test_bench_command_prints_the_table(job, tmp_path):
     assert result.code == 0, result
     jsonschema.validate(json.loads((tmp_path / "p2p.json").read_text()), SCHEMA)
     header = next(line for line in result.out.splitlines() if line.startswith("size"))
-    assert header.split() == ["size", "processes", "tasks", "ratio", "limit"]
+    assert header.split() == ["size", "processes", "tasks", "ratio", "memcpy"]
     assert any(line.startswith("4 MiB") for line in result.out.splitlines())
 
 

@@ -184,7 +184,8 @@ def test_option_of_a_launcher_of_an_unknown_kind_is_left_to_it(job, tmp_path):
 
 
 @pytest.mark.parametrize("words, problem", [
-    (["--stats=none", "-n", "2"], "--stats none: not ranks"), (["--heap", "big", "-n", "2"], "--heap big: not libc or"),
+    (["--stats=none", "-n", "2"], "--stats none: not ranks, the only value"),
+    (["--heap", "big", "-n", "2"], "--heap big: not libc or tuned"),
     (["-n", "2", "--heap", "big"], "--heap big: not libc or tuned"), (["--heap"], "--heap needs an argument")])
 def test_wrong_options_that_stand_alone_are_reported_once(job, guests, stock_mpi, words, problem):
     program = [] if words == ["--heap"] else [guests.mpi(stock_mpi, "mpi_hello")]

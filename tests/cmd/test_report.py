@@ -238,6 +238,18 @@ def test_summary_says_what_was_gained_and_how_sure(report, theirs, ours, unit, g
     assert output == [gained, sure]
 
 
+def test_summary_shows_the_largest_loss(report):
+    """Where tasks are slower at a size that is not the headline's, and where only one pair of many is."""
+    series = [*pair([9] * 5, [3] * 5), *pair([9] * 5, [3] * 5, name="mpich/recv"), *pair([9] * 5, [3] * 5, name="x/y"),
+              *pair([9] * 5, [3] * 5, name="openmpi/send"), *pair([9] * 5, [8] * 5, name="openmpi/recv")]
+    series[-2]["x"], series[-2]["samples"] = [8, *series[-2]["x"]], [[1, 1, 1, 1, 1], *series[-2]["samples"]]
+    series[-1]["x"], series[-1]["samples"] = [8, *series[-1]["x"]], [[2, 2, 2, 2, 2], *series[-1]["samples"]]
+    page, _ = report({"p2p.json": result(series)})
+    rows = summary(page)
+    assert [row[2] for row in rows] == ["3.0 times as fast"] * 3 + ["2.00 times as long"], rows
+    assert "openmpi, recv, message size 8 B" in rows[-1][1] and rows[-1][1].endswith("and 2 more"), rows
+
+
 def test_summary_doubts_a_busy_machine(report):
     notes = ["other programs are running (2 for each CPU)"]
     page, _ = report({"p2p.json": result(pair([3] * 9, [1] * 9), notes=notes)})

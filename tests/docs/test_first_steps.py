@@ -46,6 +46,24 @@ def test_first_job_works_as_it_stands(newcomer, page):
     assert COPIED.search(result.stderr), result.stderr
 
 
+def test_tutorial_works_as_it_stands(newcomer, request):
+    """Beside spaces of other tests."""
+    page = "docs/tutorial.md"
+    script = f"""{block(page, "exchange.c")}
+{block(page, "--stats -n 2").replace("./exchange", "./exchange & job=$!")}
+until [ "$(onespace ps | grep -c "/exchange$")" = 2 ]; do sleep 0.1; done
+{block(page, "onespace ps")}wait $job
+{block(page, "./exchange crash").strip()} || echo "ended with $?"
+! onespace ps | grep "/exchange$" || echo "left behind"
+mpiexec -n 2 ./exchange"""
+    result = newcomer(script)
+    assert result.returncode == 0, result
+    copies = {"mpich": 1920, "openmpi": 120}[request.node.callspec.params["newcomer"]]
+    assert f"copies in user space: {copies}, 1006.633 MB; through the kernel: 0" in result.stderr, result
+    assert "./exchange: can be a task" in result.stdout and "task 1   all" in result.stdout, result
+    assert "ended with 1" in result.stdout and "left behind" not in result.stdout, result
+
+
 def test_first_job_by_hand(newcomer):
     result = newcomer(block("docs/first-job.md", "mpicc").rsplit("onespace mpiexec", 1)[0]
                       + block("docs/first-job.md", "mpiexec -n 2 onespace run"))
