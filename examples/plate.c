@@ -2,8 +2,7 @@
  * arrive through a second channel, and change between two steps.
  *
  *   cc plate.c -o plate $(pkg-config --cflags --libs onespace)
- *   onespace run --on-failure kill ./plate 200 : python3 plot_mesh.py .   (or control_plate.py 20)
- */
+ *   onespace run --on-failure kill ./plate 200 : python3 plot_mesh.py .   (control_plate.py 20) */
 #include <errno.h>
 #include <onespace/insitu.h>
 #include <stdio.h>

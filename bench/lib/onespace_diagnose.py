@@ -80,12 +80,21 @@ def read(path):
 # ---- Commands ----
 
 class Command:
-    """A running command in a process group of its own, and the end of its output."""
+    """A running command in a process group of its own, and the end of its output. A signal that ends this program
+    ends it, too, and waits while one is being started."""
+    running, is_starting, interrupted_by = [], False, None
 
-    def __init__(self, argv, env=None, errors=subprocess.STDOUT):
-        self.argv, self.tail, self.timed_out = argv, bytearray(), False
-        self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=env,
-                                        start_new_session=True)
+    def __init__(self, argv, env=None):
+        self.tail, self.timed_out = bytearray(), False
+        Command.is_starting = True
+        try:
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                            stderr=subprocess.STDOUT, env=env, start_new_session=True)
+            Command.running.append(self)
+        finally:
+            Command.is_starting = False
+        if Command.interrupted_by:
+            sys.exit(128 + Command.interrupted_by)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -102,6 +111,12 @@ class Command:
             self.timed_out = True
         return not self.timed_out
 
+    @staticmethod
+    def interrupt(number, _):
+        Command.interrupted_by = number
+        if not Command.is_starting:
+            sys.exit(128 + number)
+
     def end(self, first=signal.SIGTERM):
         """All of its group: first as a terminal or a launcher does it, then by force."""
         for number in (first, signal.SIGTERM, signal.SIGKILL):
@@ -111,6 +126,8 @@ class Command:
             except (subprocess.TimeoutExpired, ProcessLookupError):
                 continue
         self.process.wait()
+        if self in Command.running:
+            Command.running.remove(self)
 
     def text(self):
         """What something that it left behind may still print is not waited for."""
@@ -276,8 +293,8 @@ def main():
     options.output = options.output or f"onespace-diagnosis-{now:%Y%m%d-%H%M%S}.txt"
     onespace = onespace_command()
     os.environ.pop("ONESPACE_BIN", None)  # by which the command names itself to this program
-    for number in (signal.SIGTERM, signal.SIGHUP):  # so that what it has started is ended, too
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, Command.interrupt)
     with create(options.output) as file:
         file.write(f"Diagnosis by onespace report --diagnose, {now.isoformat(timespec='seconds')}\n")
         for title, texts in sections(onespace, options):
@@ -295,5 +312,6 @@ if __name__ == "__main__":
         main()
     except Failure as failure:
         sys.exit(f"onespace report: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    finally:
+        for command in list(Command.running):
+            command.end()

@@ -3,7 +3,8 @@
  *
  * A launcher passes the nodes' output on in pieces of its own size, and mixes the nodes. So a node
  * prints records of one size that divides the usual buffers, each by one write, and each record
- * names its node. A record that arrives damaged nevertheless is noticed, and its node reported. */
+ * names its node. A record that arrives damaged nevertheless is noticed and dropped, so all are
+ * printed three times; if one is missing even so, its node is reported. */
 #include "cmd/doctor/doctor.h"
 
 #include <errno.h>
@@ -77,7 +78,10 @@ static void write_record(int finding, int part, const char *text, int length)
     usleep(LAUNCHER_READS_US);
 }
 
-static int findings_written;
+enum { FINDINGS_MAX = 256, TIMES_PRINTED = 3 };
+
+static char *findings[FINDINGS_MAX];
+static int finding_count;
 
 void job_write_finding(const char *status, const char *subject, const char *finding,
                        const char *fix)
@@ -92,39 +96,46 @@ void job_write_finding(const char *status, const char *subject, const char *find
         if (i < 3 && used + 1 < sizeof(text))
             text[used++] = '\t';
     }
+    if (finding_count < FINDINGS_MAX && (findings[finding_count] = strdup(text)))
+        finding_count++;
+}
+
+static void write_finding(int finding)
+{
+    const char *text = findings[finding];
     int part = 0, length;
     do {
         length = (int)strnlen(text + part * PART_BYTES, PART_BYTES);
-        write_record(findings_written, part, text + part * PART_BYTES, length);
+        write_record(finding, part, text + part * PART_BYTES, length);
         part++;
     } while (length == PART_BYTES);
-    findings_written++;
 }
 
 void job_write_end(void)
 {
     char total[16];
-    int length = snprintf(total, sizeof(total), "%d", findings_written);
-    write_record(LAST, 0, total, length);
+    int length = snprintf(total, sizeof(total), "%d", finding_count);
+    for (int i = 0; i < TIMES_PRINTED; i++) {
+        for (int finding = 0; finding < finding_count; finding++)
+            write_finding(finding);
+        write_record(LAST, 0, total, length);
+    }
 }
 
 /* ---- What the nodes have printed ---- */
 
-enum { FINDINGS_MAX = 256 };
-
 struct finding {
-    char *text; /* status, subject, finding and fix, separated by tabs */
-    int is_shown;
+    char *text;    /* status, subject, finding and fix, separated by tabs */
+    size_t length; /* of those parts that have come */
+    int is_complete, is_shown;
 };
 
 struct node {
     char name[NODE_SIZE];
     unsigned machine, process;
-    int has_others;  /* other processes on the same node, which did the same */
-    int is_damaged;  /* something is missing, or there twice */
-    int is_complete; /* the last record has come */
-    int count;       /* of the findings that are there with all their parts */
-    size_t length;   /* of those parts that have come of the next one */
+    int has_others; /* other processes on the same node, which did the same */
+    int expected;   /* findings, by the last record; -1: it has not come */
+    int count;      /* of findings that are complete, from the first one on */
     struct finding findings[FINDINGS_MAX];
 };
 
@@ -147,6 +158,7 @@ static struct node *find_node(const char *name, unsigned machine, unsigned proce
     strcpy(node->name, name);
     node->machine = machine;
     node->process = process;
+    node->expected = -1;
     return node;
 }
 
@@ -159,27 +171,28 @@ static int is_finding(const char *text, size_t length)
     return tabs == 3;
 }
 
-/* The next part of the node's next finding. Returns whether it is that. */
-static int add_part(struct node *node, int finding, int part, const char *text, size_t length)
+/* Takes a part of a finding if it is the next one of it. */
+static void add_part(struct node *node, int finding, int part, const char *text, size_t length)
 {
-    if (finding != node->count || finding >= FINDINGS_MAX || node->is_complete ||
-        (size_t)part * PART_BYTES != node->length || node->length + length >= TEXT_SIZE)
-        return 0;
-    struct finding *next = &node->findings[finding];
-    char *longer = realloc(next->text, node->length + length + 1);
+    struct finding *to = &node->findings[finding];
+    if (to->is_complete || (size_t)part * PART_BYTES != to->length ||
+        to->length + length >= TEXT_SIZE)
+        return;
+    char *longer = realloc(to->text, to->length + length + 1);
     if (!longer)
-        return 0;
-    memcpy(longer + node->length, text, length);
-    node->length += length;
-    longer[node->length] = 0;
-    next->text = longer;
-    if (length == PART_BYTES)
-        return 1;
-    if (!is_finding(longer, node->length))
-        return 0;
-    node->length = 0;
-    node->count++;
-    return 1;
+        return;
+    memcpy(longer + to->length, text, length);
+    to->length += length;
+    longer[to->length] = 0;
+    to->text = longer;
+    to->is_complete = length < PART_BYTES && is_finding(longer, to->length);
+    while (node->count < FINDINGS_MAX && node->findings[node->count].is_complete)
+        node->count++;
+}
+
+static int is_complete(const struct node *node)
+{
+    return node->expected >= 0 && node->count == node->expected;
 }
 
 static void take_record(const char *line)
@@ -200,13 +213,13 @@ static void take_record(const char *line)
                    !memchr(text, '\n', (size_t)length);
     const char *after = is_whole ? text + length + 1 : "";
     after += strspn(after, " \r");
-    is_whole = is_whole && *after == '\n';
+    is_whole = is_whole && *after == '\n'; /* else it is as if it had not come */
     if (node->process != process)
         node->has_others = 1;
-    else if (is_whole && finding == LAST && !node->is_complete)
-        node->is_complete = atoi(text) == node->count;
-    else if (!is_whole || !add_part(node, finding, part, text, (size_t)length))
-        node->is_damaged = 1;
+    else if (is_whole && finding == LAST)
+        node->expected = atoi(text);
+    else if (is_whole && finding >= 0 && finding < FINDINGS_MAX)
+        add_part(node, finding, part, text, (size_t)length);
 }
 
 static void take_output(const char *output)
@@ -512,7 +525,7 @@ static void say_nodes(struct allocation *allocation, int status, char *output)
     struct names missing = {.count = 0};
     for (size_t i = 0; i < job.count; i++) {
         const struct node *node = &job.nodes[i];
-        add_name(node->is_complete && !node->is_damaged ? &answered : &damaged, node->name);
+        add_name(is_complete(node) ? &answered : &damaged, node->name);
         if (node->has_others)
             add_name(&several, node->name);
     }
