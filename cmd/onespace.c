@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cmd/lib/options.h"
+#include "cmd/run/run.h"
 #include "launch/launch.h"
 #include "onespace.h"
 
@@ -101,10 +102,8 @@ static const char *name_at(const void *unused, int index)
  * NULL: there is none. */
 static const char *command_meant_by(const char *name)
 {
-    static const char *const launchers[] = {"mpirun", "srun", "prterun", "orterun"};
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
-        if (strcmp(name, launchers[i]) == 0)
-            return "mpiexec";
+    if (run_is_launcher(name))
+        return "mpiexec";
     return help_most_similar(name, name_at, NULL);
 }
 

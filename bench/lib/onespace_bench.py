@@ -613,8 +613,8 @@ class Table:
             shown = [column for column in shown if not isinstance(column, Ratio)
                      or {column.numerator, column.denominator} <= columns.keys()]
             x_text = self.x_text if callable(self.x_text) else self.x_text.__getitem__
-            ratios_too = "; ratios within each repeat" if any(isinstance(column, Ratio) for column in shown) else ""
-            print("\n" + self.title.format(**run.result.fields(fields)) + ": median (quartiles)" + ratios_too)
+            ratio_note = "; ratios within each repeat" if any(isinstance(column, Ratio) for column in shown) else ""
+            print("\n" + self.title.format(**run.result.fields(fields)) + ": median (quartiles)" + ratio_note)
             table([self.x, *[column.heading if isinstance(column, Ratio) else column[1] for column in shown]],
                   [[x_text(x), *[self.cell(column, columns, x) for column in shown]]
                    for x in sorted({x for name in names for x in columns[name].x})])

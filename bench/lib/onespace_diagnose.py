@@ -18,7 +18,7 @@ import sys
 import threading
 import uuid
 
-from onespace_bench import Failure, onespace_command
+import onespace_bench as ob
 
 SECONDS = 60         # for each command
 GRACE_SECONDS = 5    # after each signal that ends one
@@ -43,7 +43,7 @@ def is_secret(name, value):
 
 
 def secrets(environment):
-    """What is left out of all text: the values, as programs print them, and their lines, longest first."""
+    """The values to leave out of all text, as programs print them, and their lines, longest first."""
     values = {os.fsencode(value).decode(errors="replace").strip()
               for name, value in environment.items() if is_secret(name, value)}
     parts = values | {line.strip() for value in values for line in value.splitlines()}
@@ -119,7 +119,7 @@ class Command:
 
     def end(self, first=signal.SIGTERM):
         """All of its group: first as a terminal or a launcher does it, then by force."""
-        for number in (first, signal.SIGTERM, signal.SIGKILL):
+        for number in dict.fromkeys((first, signal.SIGTERM, signal.SIGKILL)):
             try:
                 os.killpg(self.process.pid, number)
                 self.process.wait(timeout=GRACE_SECONDS)
@@ -130,7 +130,7 @@ class Command:
             Command.running.remove(self)
 
     def text(self):
-        """What something that it left behind may still print is not waited for."""
+        """Does not wait for what processes that it left behind may still print."""
         self.reader.join(timeout=1)
         return bytes(self.tail).decode(errors="replace")
 
@@ -168,13 +168,12 @@ def output_of(*argv):
 
 def machine():
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', read("/etc/os-release"), re.MULTILINE)
-    cpu = re.search(r"^model name\s*: (.*)", read("/proc/cpuinfo"), re.MULTILINE)
-    memory = re.search(r"^MemTotal:\s*(.*)", read("/proc/meminfo"), re.MULTILINE)
+    found = ob.machine()
     yield "system", system[1] if system else "unknown"
-    yield "kernel", f"{platform.release()} {platform.version()}"
+    yield "kernel", f"{found['kernel']} {platform.version()}"
     yield "libc", " ".join(platform.libc_ver())
-    yield "CPU", f"{cpu[1] if cpu else platform.machine()}; {len(os.sched_getaffinity(0))} of {os.cpu_count()} usable"
-    yield "memory", memory[1] if memory else "unknown"
+    yield "CPU", f"{found['cpu']}; {found['cpus']} of {os.cpu_count()} usable"
+    yield "memory", f"{found['memory_bytes'] >> 20} MiB"
     yield "control group", read("/proc/self/cgroup")
     yield "NUMA nodes", read("/sys/devices/system/node/online")
 
@@ -199,7 +198,7 @@ def logs():
 
 
 def programs(onespace, words):
-    """What can be said of the files that a command line names."""
+    """What onespace check and ldd say of the files that a command line names."""
     for word in dict.fromkeys(words):
         path = shutil.which(word)
         if path and os.path.basename(path) != "onespace":
@@ -275,9 +274,9 @@ def create(path):
     try:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", errors="replace")
     except FileExistsError:
-        raise Failure(f"{path} exists already: name another file with --output") from None
+        raise ob.Failure(f"{path} exists already: name another file with --output") from None
     except OSError as error:
-        raise Failure(f"{path}: {error.strerror}: name a file that can be written with --output") from None
+        raise ob.Failure(f"{path}: {error.strerror}: name a file that can be written with --output") from None
 
 
 def main():
@@ -291,7 +290,7 @@ def main():
     options.command = words[at + 1:]
     now = datetime.datetime.now().astimezone()
     options.output = options.output or f"onespace-diagnosis-{now:%Y%m%d-%H%M%S}.txt"
-    onespace = onespace_command()
+    onespace = ob.onespace_command()
     os.environ.pop("ONESPACE_BIN", None)  # by which the command names itself to this program
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, Command.interrupt)
@@ -310,7 +309,7 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except Failure as failure:
+    except ob.Failure as failure:
         sys.exit(f"onespace report: {failure}")
     finally:
         for command in list(Command.running):

@@ -225,8 +225,22 @@ class Comparison:
         return f"{'scatters' if self.ratio.high - self.ratio.low > WIDE * self.ratio.median else 'sure'}: {span}"
 
 
+@dataclasses.dataclass
+class Pair:
+    """Two series that differ only in the peers."""
+    parts: list
+    unit: str
+    peers: tuple
+    samples: dict  # of both peers, by the x that they have in common
+
+    def at(self, x):
+        first, second = self.samples[x]
+        return Comparison(self.parts, x, self.unit, self.peers, [ob.Spread.of(first), ob.Spread.of(second)],
+                          ob.ratio(first, second), min(len(first), len(second)))
+
+
 def pairs(result, layout):
-    """(parts, peers, unit, {x: samples} of each peer) for the first peers that any two series have."""
+    """[Pair] in the order of the series, for the first peers that any two series have."""
     series = {entry["name"]: dict(zip(entry["x"], entry["samples"])) for entry in result["series"]
               if entry["unit"] in WORSE}
     units = {entry["name"]: entry["unit"] for entry in result["series"]}
@@ -237,30 +251,24 @@ def pairs(result, layout):
             other = "/".join(peers[1] if part == peers[0] else part for part in parts)
             if peers[0] not in parts or other not in series or units[other] != units[name]:
                 continue
-            common = [x for x in first if x in series[other] and min(first[x] + series[other][x]) > 0]
+            second = series[other]
+            common = {x: (first[x], second[x]) for x in first if x in second and min(first[x] + second[x]) > 0}
             if common:
-                found.append(([part for part in parts if part != peers[0]], peers, units[name],
-                              {x: (first[x], series[other][x]) for x in common}))
+                found.append(Pair([part for part in parts if part != peers[0]], units[name], peers, common))
         if found:
             return found
     return []
 
 
-def compare(parts, peers, unit, points, x):
-    first, second = points[x]
-    return Comparison(parts, x, unit, peers, [ob.Spread.of(first), ob.Spread.of(second)], ob.ratio(first, second),
-                      min(len(first), len(second)))
-
-
 def comparisons(result, layout):
-    """In the order of the series: each pair of series at the x of the headline, else at its largest."""
-    return [compare(*pair, min(pair[3], key=lambda at: abs(at - layout.headline)) if layout.headline else max(pair[3]))
-            for pair in pairs(result, layout)]
+    """Of each pair at the x of the headline, else at its largest."""
+    return [pair.at(min(pair.samples, key=lambda x: abs(x - layout.headline)) if layout.headline else
+                    max(pair.samples)) for pair in pairs(result, layout)]
 
 
 def largest_loss(result, layout):
     """Where the second peer is worst, of all pairs and x; None if it never clearly is."""
-    found = [compare(*pair, x) for pair in pairs(result, layout) for x in pair[3]]
+    found = [pair.at(x) for pair in pairs(result, layout) for x in pair.samples]
     losses = [one for one in found if one.ratio.median < 1 and not one.is_level()]
     return min(losses, key=lambda one: one.ratio.median, default=None)
 

@@ -54,17 +54,15 @@ const char report_help[] =
     "~/.cache/onespace/bench)\n"
     "  -o, --output FILE  write this page (default: report.html in the first directory), or this "
     "file with --diagnose, which must not exist (default: onespace-diagnosis-TIME.txt)\n"
-    "      --diagnose  write a text file for a bug report instead: versions, what `onespace "
-    "doctor` "
-    "finds, settings of MPI and onespace, spaces with their tasks and memory, and the last "
-    "messages "
-    "in the system's logs. With COMMAND: run it and add its last output; if it does not end, also "
-    "where its tasks wait. Values of variables that look secret are left out\n"
+    "      --diagnose  write a text file for a bug report instead: versions, findings of `onespace "
+    "doctor`, settings of MPI and onespace, spaces with their tasks and memory, and the last "
+    "messages in the system's logs. With COMMAND: run it and add its last output; if it does not "
+    "end, also where its tasks wait. Values of variables that look secret are left out\n"
     "      --seconds N  end COMMAND after N seconds (default: 60)\n"
     "  -h, --help  print this help\n"
     "\n"
     "Files that are not results are named and left out.\n"
-    "Exit status: 0; 1 if no results are left or the page cannot be written; 2 on a usage "
+    "Exit status: 0; 1 if no results are left or the file cannot be written; 2 on a usage "
     "error.\n";
 
 /* The index of the first "--", or argc. */

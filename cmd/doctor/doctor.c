@@ -246,7 +246,7 @@ void doctor_say(enum doctor_status status, const char *subject, const char *fix,
     va_end(arguments);
     counts[status]++;
     if (is_node) {
-        job_write_finding(status_names[status], subject, text, fix);
+        job_add_finding(status_names[status], subject, text, fix);
         return;
     }
     if (json.out) {
@@ -299,8 +299,8 @@ static int report(const struct request *request)
     else
         check_all();
     if (is_node) {
-        job_write_end();
-        return 0; /* of a process that fails a launcher ends the others */
+        job_write_findings();
+        return 0; /* a launcher ends the whole job if one of its processes fails */
     }
     if (json.out)
         json_close(&json, ']');

@@ -38,11 +38,11 @@ void doctor_network(const char *launcher);
  * each, or NULL: that of the batch system's allocation. */
 void doctor_job(const char *launcher);
 
-/* ---- job.c: the report of one node, for the command that started it there ---- */
+/* ---- job.c: the report of one node, for the command that started it there: the findings are kept,
+ * and at the end printed as records ---- */
 
-void job_write_finding(const char *status, const char *subject, const char *finding,
-                       const char *fix);
-void job_write_end(void);
+void job_add_finding(const char *status, const char *subject, const char *finding, const char *fix);
+void job_write_findings(void);
 
 /* ---- doctor.c: checks that may hang, crash or leave something behind run in a child ---- */
 

@@ -30,7 +30,8 @@
 
 static void say_version(void)
 {
-    doctor_say(DOCTOR_GOOD, "onespace", NULL, "%s, %s", onespace_version(), file_self());
+    doctor_say(DOCTOR_GOOD, "onespace", NULL, "%s, %s", onespace_version(),
+               file_self() ? file_self() : "of unknown path: /proc cannot be read");
 }
 
 static void say_agent(void)

@@ -50,9 +50,9 @@ static const char *this_node(void)
 /* Two machines may have the same name. */
 static unsigned this_machine(void)
 {
+    static unsigned number;
     char id[64];
-    unsigned number = 0;
-    if (file_read_line("/proc/sys/kernel/random/boot_id", id, sizeof(id)) == 0)
+    if (!number && file_read_line("/proc/sys/kernel/random/boot_id", id, sizeof(id)) == 0)
         (void)sscanf(id, "%8x", &number);
     return number;
 }
@@ -83,8 +83,7 @@ enum { FINDINGS_MAX = 256, TIMES_PRINTED = 3 };
 static char *findings[FINDINGS_MAX];
 static int finding_count;
 
-void job_write_finding(const char *status, const char *subject, const char *finding,
-                       const char *fix)
+void job_add_finding(const char *status, const char *subject, const char *finding, const char *fix)
 {
     const char *const parts[] = {status, subject, finding, fix ? fix : ""};
     char text[TEXT_SIZE] = "";
@@ -111,7 +110,7 @@ static void write_finding(int finding)
     } while (length == PART_BYTES);
 }
 
-void job_write_end(void)
+void job_write_findings(void)
 {
     char total[16];
     int length = snprintf(total, sizeof(total), "%d", finding_count);
@@ -315,16 +314,32 @@ static size_t mark_finding(const char *text, struct names *names)
     return having;
 }
 
-/* is_finding has seen that it has four parts. */
-static void say_finding(const char *text, const char *nodes)
+/* The four parts that is_finding has seen, in a copy that the next call overwrites. */
+static void split_finding(const char *text, char *parts[4])
 {
     static char copy[TEXT_SIZE];
-    char *parts[4], *rest = copy;
+    char *rest = copy;
     snprintf(copy, sizeof(copy), "%s", text);
     for (int i = 0; i < 4; i++)
         parts[i] = strsep(&rest, "\t");
+}
+
+static void say_finding(const char *text, const char *nodes)
+{
+    char *parts[4];
+    split_finding(text, parts);
     doctor_say(doctor_status_from(parts[0]), parts[1], parts[3][0] ? parts[3] : NULL, "%s%s%s",
                nodes, nodes[0] ? ": " : "", parts[2]);
+}
+
+static void say_left_out(struct variants *variants)
+{
+    char *parts[4];
+    split_finding(variants->text, parts);
+    enum doctor_status status = doctor_status_from(parts[0]);
+    doctor_say(status, parts[1], status == DOCTOR_GOOD ? NULL : "As above.",
+               "%s: as the %d above, with other numbers", names_text(&variants->left_out),
+               VARIANTS_SHOWN);
 }
 
 static void show_finding(const char *text)
@@ -348,21 +363,9 @@ static void show_findings(void)
         for (size_t i = 0; i < job.count; i++)
             if (k < job.nodes[i].count && !job.nodes[i].findings[k].is_shown)
                 show_finding(job.nodes[i].findings[k].text);
-    for (size_t i = 0; i < all_variants.count; i++) {
-        struct variants *variants = &all_variants.items[i];
-        char text[TEXT_SIZE], *subject, *end;
-        if (!variants->left_out.count)
-            continue;
-        snprintf(text, sizeof(text), "%s", variants->text);
-        subject = strchr(text, '\t');
-        *subject++ = 0;
-        end = strchr(subject, '\t');
-        *end = 0;
-        enum doctor_status status = doctor_status_from(text);
-        doctor_say(status, subject, status == DOCTOR_GOOD ? NULL : "As above.",
-                   "%s: as the %d above, with other numbers", names_text(&variants->left_out),
-                   VARIANTS_SHOWN);
-    }
+    for (size_t i = 0; i < all_variants.count; i++)
+        if (all_variants.items[i].left_out.count)
+            say_left_out(&all_variants.items[i]);
 }
 
 /* ---- The launcher ---- */
@@ -373,9 +376,8 @@ enum { JOB_TIMEOUT_MS = 300000, OUTPUT_BYTES = 64 << 20, COMMAND_SIZE = 1 << 16 
 struct allocation {
     char command[COMMAND_SIZE];          /* starts one process on each node */
     unsigned count;                      /* of nodes; 0: not known */
-    const char *variable;                /* that names the nodes, or their file */
+    const char *variable;                /* that names the file with the nodes; NULL: Slurm */
     char hosts[COMMAND_SIZE - PATH_MAX]; /* "a,b", or Slurm's "n[1-2]" */
-    int is_list;                         /* of names with commas, unlike Slurm's */
 };
 
 /* Files with one node's name as each line's first word, in the order in which they are looked for.
@@ -422,7 +424,6 @@ static int find_mpiexec(struct allocation *allocation)
     char path[PATH_MAX], kind[MPI_KIND_SIZE];
     const char *file = getenv(allocation->variable);
     enum mpi_family family = MPI_FAMILY_UNKNOWN;
-    allocation->is_list = 1;
     allocation->count = hosts_in(file, allocation->hosts, sizeof(allocation->hosts));
     if (!allocation->count) {
         doctor_say(DOCTOR_WRONG, "job", "Name a launcher with --launcher.",
@@ -532,7 +533,7 @@ static void say_nodes(struct allocation *allocation, int status, char *output)
     if (answered.count)
         doctor_say(DOCTOR_GOOD, subject, NULL, "%u answered: %s", answered.count,
                    names_text(&answered));
-    if (job.count < allocation->count && allocation->is_list)
+    if (job.count < allocation->count && allocation->variable)
         name_missing(allocation, &missing);
     if (missing.count)
         doctor_say(DOCTOR_WRONG, subject, fix, "%u of %u did not answer: %s",

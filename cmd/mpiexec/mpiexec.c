@@ -259,9 +259,8 @@ const char mpiexec_help[] =
     "the launcher:\n"
     "\n"
     "      --launcher PATH  call this launcher, not that of the libmpi that the program needs\n"
-    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\". Long ones can "
-    "also "
-    "stand alone: here, and among the launcher's if it has none of that name\n"
+    "      --onespace OPTIONS  options of onespace run, in one word: \"--stats\". Long ones "
+    "can also stand alone: here, and among the launcher's if it has none of that name\n"
     "      --print  print the command line and run nothing; without a program, print the words "
     "before each program\n"
     "  -h, --help  print this help\n"
@@ -270,12 +269,10 @@ const char mpiexec_help[] =
     "Exit status: that of the launcher; 2 on a usage error; 126 if the program cannot be a "
     "task; 127 if there is no launcher.\n";
 
-enum { RUN_WORDS_MAX = MPIEXEC_RUN_WORDS_MAX };
-
 struct request {
-    char *launcher;           /* named by the user, or NULL */
-    char *run_options;        /* of onespace run in one word, or NULL */
-    char *run[RUN_WORDS_MAX]; /* all words of such options */
+    char *launcher;                   /* named by the user, or NULL */
+    char *run_options;                /* of onespace run in one word, or NULL */
+    char *run[MPIEXEC_RUN_WORDS_MAX]; /* all words of such options */
     int run_count;
     int is_printed;
     int argc; /* of the launcher's options, and the programs */
@@ -308,16 +305,16 @@ static int read_option(char **argv, int *at, const char *name, char **value)
     return 1;
 }
 
-/* Returns 0 when there are too many. */
+/* Keeps a word of an option of `onespace run`. 0, or -1 with a message. */
 static int add_run_word(struct request *request, char *word)
 {
-    if (request->run_count == RUN_WORDS_MAX)
-        return 0;
+    if (request->run_count == MPIEXEC_RUN_WORDS_MAX)
+        return complain(-1, "there are too many options of onespace run");
     request->run[request->run_count++] = word;
-    return 1;
+    return 0;
 }
 
-/* The same for an option of `onespace run`. */
+/* As read_option, for an option of `onespace run`. */
 static int read_run_option(int argc, char **argv, int *at, struct request *request)
 {
     int count = run_option_words(argv[*at]);
@@ -326,8 +323,8 @@ static int read_run_option(int argc, char **argv, int *at, struct request *reque
         return -1;
     }
     for (int i = 0; i < count; i++)
-        if (!add_run_word(request, argv[(*at)++]))
-            return complain(-1, "there are too many options of onespace run");
+        if (add_run_word(request, argv[(*at)++]) < 0)
+            return -1;
     return count > 0;
 }
 
@@ -358,8 +355,8 @@ static int split_run_options(struct request *request)
     char *save;
     char *word = request->run_options ? strtok_r(request->run_options, " \t", &save) : NULL;
     for (; word; word = strtok_r(NULL, " \t", &save))
-        if (!add_run_word(request, word))
-            return complain(-1, "there are too many options of onespace run");
+        if (add_run_word(request, word) < 0)
+            return -1;
     return 0;
 }
 
@@ -369,7 +366,7 @@ static int check_run_options(const struct request *request)
     static char name[] = "run", program[] = "program";
     static struct run_options run;
     int count = request->run_count;
-    char *copy[RUN_WORDS_MAX + 3];
+    char *copy[MPIEXEC_RUN_WORDS_MAX + 3];
     memset(&run, 0, sizeof(run));
     copy[0] = name;
     memcpy(copy + 1, request->run, (size_t)count * sizeof(*copy));
@@ -395,8 +392,8 @@ static int has_onespace_run(const struct request *request, const struct mpiexec_
 static int take_run_options(struct request *request, const struct mpiexec_words *words)
 {
     for (int i = 0; i < words->run_count; i++)
-        if (!add_run_word(request, request->argv[words->run[i]]))
-            return complain(-1, "there are too many options of onespace run");
+        if (add_run_word(request, request->argv[words->run[i]]) < 0)
+            return -1;
     for (int p = 0; p < words->count && request->run_count; p++)
         if (has_onespace_run(request, &words->parts[p]))
             return complain(-1,
@@ -565,7 +562,7 @@ static void print_guess(const struct request *request, const struct mpiexec_word
 /* For programs that start ranks without this command: a fork agent, Slurm's plug-in. */
 static int print_prefix(const struct request *request, char *self)
 {
-    char *line[RUN_WORDS_MAX + 3] = {self, "run"};
+    char *line[MPIEXEC_RUN_WORDS_MAX + 3] = {self, "run"};
     memcpy(line + 2, request->run, (size_t)request->run_count * sizeof(*line));
     print_all(line);
     return 0;

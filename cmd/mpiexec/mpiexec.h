@@ -23,9 +23,9 @@ struct mpiexec_words {
     char problem[512]; /* what is wrong, and how to fix it */
 };
 
-/* Finds the program of each part by the options that launchers of this family have. What they do
- * not have and `onespace run` has is meant for that. 0, or -EINVAL with words->problem: an option
- * that is not known, so that the word after it may belong to it. */
+/* Finds the program of each part by the options that launchers of this family have. Options
+ * that only `onespace run` has are put aside. 0, or -EINVAL with words->problem: an option that is
+ * not known, so that the word after it may belong to it. */
 int mpiexec_split(enum mpi_family family, int argc, char **argv, struct mpiexec_words *words);
 
 #endif

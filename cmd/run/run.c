@@ -432,7 +432,7 @@ static void warn_of_singletons(const struct run_options *run)
 
 /* ---- A launcher in place of the program ---- */
 
-static int is_launcher_name(const char *program)
+int run_is_launcher(const char *program)
 {
     static const char *const names[] = {
         "mpiexec",       "mpirun",       "srun",          "prterun",        "orterun",
@@ -448,7 +448,7 @@ static void warn_of_launchers(const struct run_options *run)
 {
     for (int s = 0; s < run->segment_count; s++) {
         const char *program = run->segments[s].argv[0];
-        if (is_launcher_name(program))
+        if (run_is_launcher(program))
             fprintf(
                 stderr,
                 "onespace run: %s is a launcher: it becomes a task, and the ranks that it starts "

@@ -11,4 +11,7 @@ int run_parse(int argc, char **argv, struct run_options *run);
  * next word is its argument. Otherwise 0; counts and bindings are the launcher's. */
 int run_option_words(const char *word);
 
+/* Whether this is the name, or path, of an MPI launcher, which is no program for tasks. */
+int run_is_launcher(const char *program);
+
 #endif

@@ -171,10 +171,10 @@ static int may_wait_for(const struct space_slot *slot, int32_t me)
            atomic_load(&slot->child_result) == 1;
 }
 
-/* Whether the slot has a task, alive or ended, whose status the caller can collect. */
-static int is_waited_for(const struct space_slot *slot, int32_t me)
+/* Whether a slot of this state has a task, alive or ended, whose status the caller can collect. */
+static int has_status_for(const struct space_slot *slot, uint32_t state, int32_t me)
 {
-    uint32_t kind = slot_state(slot);
+    uint32_t kind = state & SLOT_STATE_MASK;
     return kind >= SLOT_STARTING && kind <= SLOT_ENDED && may_wait_for(slot, me);
 }
 
@@ -186,7 +186,6 @@ static int collect(struct space_slot *slot, int32_t me, int id, struct onespace_
 {
     /* Acquire: what the reaper wrote before is seen below. */
     uint32_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-    uint32_t kind = state & SLOT_STATE_MASK;
     struct onespace_status found = {
         .id = atomic_load(&slot->id),
         .pid = atomic_load(&slot->pid),
@@ -200,10 +199,9 @@ static int collect(struct space_slot *slot, int32_t me, int id, struct onespace_
         .collectives = atomic_load(&slot->stats.mpi_collectives),
         .attaches = atomic_load(&slot->stats.xpmem_attaches),
     };
-    if (kind < SLOT_STARTING || kind > SLOT_ENDED || !may_wait_for(slot, me) ||
-        (id != ONESPACE_ANY && found.id != id))
+    if (!has_status_for(slot, state, me) || (id != ONESPACE_ANY && found.id != id))
         return -ECHILD;
-    if (kind != SLOT_ENDED)
+    if ((state & SLOT_STATE_MASK) != SLOT_ENDED)
         return 0;
     DELAY("wait.collect");
     if (state != slot_ended(found.id) ||
@@ -221,33 +219,31 @@ static int collect_id(struct space *space, int32_t me, int id, struct onespace_s
     return !slot || id == ONESPACE_ROOT ? -ECHILD : collect(slot, me, id, status);
 }
 
-/* The caller's task that ended first of those whose end is seen here; NULL: none. */
+/* The caller's task that ended first; NULL: none has. The first scan may pass a task that is alive,
+ * and then find a later end than its: the second one sees both. */
 static struct space_slot *find_first_ended(struct space *space, int32_t me)
 {
     struct space_slot *first = NULL;
     uint32_t lowest = 0, highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++) {
-        struct space_slot *slot = &space->slots[i];
-        /* Acquire, pairs with the reaper's release: the ends before this one are seen, too. */
-        uint32_t order = atomic_load_explicit(&space->end_order[i], memory_order_acquire);
-        if (!order || (first && (int32_t)(order - lowest) > 0))
-            continue;
-        if (slot_state(slot) == SLOT_ENDED && may_wait_for(slot, me)) {
-            first = slot;
-            lowest = order;
+    for (int scan = 0; scan < 2 && (scan == 0 || first); scan++)
+        for (uint32_t i = 1; i <= highest; i++) {
+            struct space_slot *slot = &space->slots[i];
+            /* Acquire, pairs with the reaper's release: the ends before this one are seen, too. */
+            uint32_t order = atomic_load_explicit(&space->end_order[i], memory_order_acquire);
+            if (!order || (first && (int32_t)(order - lowest) >= 0))
+                continue;
+            if (slot_state(slot) == SLOT_ENDED && may_wait_for(slot, me)) {
+                first = slot;
+                lowest = order;
+            }
         }
-    }
     return first;
 }
 
-/* Tasks are collected in the order in which they ended. A scan may pass a task that is alive, and
- * then find a later end than its: the next scan finds both. */
 static int collect_any(struct space *space, int32_t me, struct onespace_status *status)
 {
-    while (find_first_ended(space, me)) {
-        struct space_slot *first = find_first_ended(space, me);
-        if (!first)
-            continue;
+    struct space_slot *first;
+    while ((first = find_first_ended(space, me))) {
         _Atomic uint32_t *order = &space->end_order[slot_index(space, first)];
         uint32_t seen = atomic_load(order);
         int found = collect(first, me, ONESPACE_ANY, status);
@@ -258,7 +254,7 @@ static int collect_any(struct space *space, int32_t me, struct onespace_status *
     }
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++)
-        if (is_waited_for(&space->slots[i], me))
+        if (has_status_for(&space->slots[i], slot_state(&space->slots[i]), me))
             return 0;
     return -ECHILD;
 }

@@ -26,7 +26,7 @@ struct space_slot *slot_find(struct space *space, int32_t id)
     return atomic_load_explicit(&slot->id, memory_order_relaxed) == id ? slot : NULL;
 }
 
-static void clear_slot(struct space_slot *slot)
+static void clear_slot(struct space *space, struct space_slot *slot)
 {
     /* `state` stays CLAIMED. Words that other members may still read are set one by one. */
     atomic_store(&slot->ended, 0);
@@ -52,7 +52,7 @@ static void clear_slot(struct space_slot *slot)
     atomic_store(&slot->group, 0);
     slot->number = slot->ntasks = -1;
     slot->status = 0;
-    atomic_store(&space_registry()->end_order[slot_index(space_registry(), slot)], 0);
+    atomic_store(&space->end_order[slot_index(space, slot)], 0);
     slot->guard_key = slot->guard_rights = 0;
     slot->user_us = slot->system_us = 0;
     intervals_clear(slot);
@@ -111,7 +111,7 @@ struct space_slot *slot_claim(struct space *space, int32_t spawner)
     slot->spawner = spawner;
     atomic_store(&slot->id,
                  last ? (int32_t)(((uint32_t)last + LAYOUT_SLOTS) & INT32_MAX) : (int32_t)index);
-    clear_slot(slot);
+    clear_slot(space, slot);
     slot->started_ns = futex_now_ns();
     return slot;
 }
