@@ -656,7 +656,7 @@ def test_p2p_estimates_its_duration(job, tmp_path):
                     "--batches", "1", "--batch-ms", "1", "--no-plot", "--results", tmp_path],
                    env={"ONESPACE_BIN": ONESPACE})
     lines = done.err.splitlines()
-    assert "mpich: 2 runs each of processes, tasks and memcpy: about 6 s in all" in lines, done
+    assert "mpich: 2 runs each of processes, tasks and memcpy: about 4 s in all" in lines, done
     assert any(re.fullmatch(r"  repeat 2 of 2, about \d+ s left for all", line) for line in lines), done
 
 
