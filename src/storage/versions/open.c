@@ -602,7 +602,7 @@ int versions_open(const struct versions_part *part, const struct versions_group 
         return 0;
     }
     /* All ranks have opened the directory, or failed to: none needs it. */
-    if (made && made->is_new && made->directory >= 0)
+    if (made && made->is_new)
         versions_directory_remove(made->directory, made->path);
     versions_close(made);
     return result;

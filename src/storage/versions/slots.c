@@ -69,8 +69,6 @@ static int open_or_create(const struct storage_entry *entry, const char *path,
         result = -errno;
         close(fd);
     }
-    if (result < 0 && *is_new)
-        (void)unlinkat(entry->directory, entry->name, AT_REMOVEDIR);
     return result;
 }
 
@@ -111,10 +109,14 @@ int versions_directory_find(const char *path, const char **refusal)
 
 void versions_directory_remove(int directory, const char *path)
 {
+    const char *refusal;
     char *name = versions_directory_name(path);
-    (void)unlinkat(directory, "lock", 0);
+    int found = directory < 0 ? versions_directory_find(path, &refusal) : -1;
+    (void)unlinkat(directory < 0 ? found : directory, "lock", 0);
     if (name)
         (void)rmdir(name); /* an empty directory, whosever it is by now */
+    if (found >= 0)
+        close(found);
     free(name);
 }
 

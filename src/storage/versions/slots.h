@@ -102,13 +102,14 @@ char *versions_directory_name(const char *path);
 /* Versions are as accessible to others as the data: permissions of the file at `path`. */
 mode_t versions_data_mode(const char *path);
 /* A descriptor of the directory, which is created, durably, if it is missing: then *is_new is 1,
- * also when something fails afterwards. */
+ * also when something fails afterwards. It is not removed then: other ranks may be opening it. */
 int versions_directory_open(const char *path, const struct versions_io *io, int *is_new,
                             struct storage_error *error);
 /* A descriptor of the directory of an existing file's versions, or -errno; refusal: as that of
  * storage_entry_open. */
 int versions_directory_find(const char *path, const char **refusal);
-/* Removes the directory, which is open, if it has no slots. */
+/* Removes the directory if it has no slots. directory: its descriptor; < 0: it could not be opened.
+ */
 void versions_directory_remove(int directory, const char *path);
 /* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: another window or
  * job has them.

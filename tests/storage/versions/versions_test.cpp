@@ -505,6 +505,28 @@ TEST_F(versions, directory_that_cannot_be_made_is_named)
 
 // ---- Several ranks ----
 
+std::string opened_meanwhile;
+
+// The other rank opens and locks the versions while this one fails to make their directory durable.
+int fail_while_another_rank_locks(int)
+{
+    int lock = open((opened_meanwhile + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_GE(lock, 0);
+    close(lock);
+    errno = ENOSPC;
+    return -1;
+}
+
+TEST_F(versions, directory_that_another_rank_has_opened_goes_with_the_opening_that_failed)
+{
+    static const versions_io io = {versions_io_system.write, versions_io_system.flush,
+                                   fail_while_another_rank_locks, versions_io_system.random};
+    Window window(1000);
+    opened_meanwhile = path + ".versions";
+    EXPECT_EQ(window.open(path, 1, &io), -ENOSPC);
+    EXPECT_FALSE(fs::exists(path + ".versions"));
+}
+
 TEST_F(versions, shared_file_restarts_with_other_ranks)
 {
     job.pages = 100, job.tail = 1000;
