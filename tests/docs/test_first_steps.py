@@ -51,10 +51,10 @@ def test_tutorial_works_as_it_stands(newcomer, request):
     page = "docs/tutorial.md"
     script = f"""{block(page, "exchange.c")}
 {block(page, "--stats -n 2").replace("./exchange", "./exchange & job=$!")}
-until [ "$(onespace ps | grep -c "/exchange$")" = 2 ]; do sleep 0.1; done
+until [ "$(onespace ps | grep -c "$PWD/exchange$")" = 2 ]; do sleep 0.1; done
 {block(page, "onespace ps")}wait $job
 {block(page, "./exchange crash").strip()} || echo "ended with $?"
-! onespace ps | grep "/exchange$" || echo "left behind"
+! onespace ps | grep "$PWD/exchange$" || echo "left behind"
 mpiexec -n 2 ./exchange"""
     result = newcomer(script)
     assert result.returncode == 0, result
