@@ -1,12 +1,12 @@
 /* collectives [-o OPERATION,...] [-b BATCHES] [-t MILLISECONDS] [-f] SIZE...
  *
- * Times MPI's blocking collective operations, one after another; where one rank is the root, it is
- * another one each time, so that no rank runs ahead. Those that make and free communicators, and
- * the barrier, are timed at the first size only. SIZE: bytes from each rank (alltoall and scatter:
- * for each rank), a multiple of 8. -f: what a rank gives has just been written, and
- * it reads `SIZE` bytes of what it gets: else these stay where they were written. Prints
- * "operation/time size seconds" for each batch, the time of the slowest rank; and, of the same
- * batch, "operation/cpu size seconds": of CPU, all ranks together. */
+ * Times MPI's collective operations, one after another, nonblocking ones with their MPI_Wait; where
+ * one rank is the root, it is another one each time, so that no rank runs ahead. Those that make
+ * and free communicators, and the barrier, are timed at the first size only. SIZE: bytes from each
+ * rank (alltoall and scatter: for each rank), a multiple of 8. -f: what a rank gives has just been
+ * written, and it reads `SIZE` bytes of what it gets: else these stay where they were written.
+ * Prints "operation/time size seconds" for each batch, the time of the slowest rank; and, of the
+ * same batch, "operation/cpu size seconds": of CPU, all ranks together. */
 #include <mpi.h>
 
 #include "../lib/bench.h"
@@ -56,6 +56,14 @@ enum call {
     ALLTOALL,
     ALLTOALLV,
     ALLTOALLW,
+    IBARRIER,
+    IBCAST,
+    IREDUCE,
+    IALLREDUCE,
+    IGATHER,
+    ISCATTER,
+    IALLGATHER,
+    IALLTOALL,
     CALLS
 };
 
@@ -85,7 +93,53 @@ static const struct operation {
     [ALLTOALL] = {"alltoall", 1, 0},
     [ALLTOALLV] = {"alltoallv", 1, 0},
     [ALLTOALLW] = {"alltoallw", 1, 0},
+    [IBARRIER] = {"ibarrier", 0, 1},
+    [IBCAST] = {"ibcast", 0, 0},
+    [IREDUCE] = {"ireduce", 0, 0},
+    [IALLREDUCE] = {"iallreduce", 0, 0},
+    [IGATHER] = {"igather", 0, 0},
+    [ISCATTER] = {"iscatter", 1, 0},
+    [IALLGATHER] = {"iallgather", 0, 0},
+    [IALLTOALL] = {"ialltoall", 1, 0},
 };
+
+static void start_and_wait(enum call which, const struct state *s, int root)
+{
+    const MPI_Comm world = MPI_COMM_WORLD;
+    MPI_Request request = MPI_REQUEST_NULL;
+    switch (which) {
+    case IBARRIER:
+        MPI_Ibarrier(world, &request);
+        break;
+    case IBCAST:
+        MPI_Ibcast(s->rank == root ? s->sendbuf : s->recvbuf, s->bytes, MPI_BYTE, root, world,
+                   &request);
+        break;
+    case IREDUCE:
+        MPI_Ireduce(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, root, world, &request);
+        break;
+    case IALLREDUCE:
+        MPI_Iallreduce(s->sendbuf, s->recvbuf, s->count, MPI_DOUBLE, MPI_SUM, world, &request);
+        break;
+    case IGATHER:
+        MPI_Igather(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, root, world,
+                    &request);
+        break;
+    case ISCATTER:
+        MPI_Iscatter(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, root, world,
+                     &request);
+        break;
+    case IALLGATHER:
+        MPI_Iallgather(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, world,
+                       &request);
+        break;
+    default:
+        MPI_Ialltoall(s->sendbuf, s->bytes, MPI_BYTE, s->recvbuf, s->bytes, MPI_BYTE, world,
+                      &request);
+        break;
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
 
 static void call_once(enum call which, const struct state *s, int root)
 {
@@ -161,7 +215,8 @@ static void call_once(enum call which, const struct state *s, int root)
         MPI_Alltoallw(s->sendbuf, s->counts, s->displs, s->types, s->recvbuf, s->counts, s->displs,
                       s->types, world);
         break;
-    case CALLS:
+    default:
+        start_and_wait(which, s, root);
         break;
     }
 }

@@ -21,7 +21,7 @@
 
 static const char *const operations[] = {
 #define NAME(name) #name,
-    MPI_COLLECTIVES(NAME)
+    MPI_COLLECTIVES(NAME) MPI_NONBLOCKING(NAME)
 #undef NAME
 };
 

@@ -23,6 +23,7 @@
 #include "mpi/pmpi/pmpi.h"
 
 struct nodes;
+struct nonblocking;
 
 /* ---- Communicators ---- */
 
@@ -31,10 +32,12 @@ struct communicator {
     struct nodes *nodes;   /* if they are in several. Both NULL: the MPI library runs all calls */
     struct group *group;   /* if there is an engine */
     MPI_Comm comm;
-    void *memory;                /* of all ranks' engines, in rank 0's memory (group/group.h) */
-    struct pack_bufs *pack_bufs; /* NULL until a call needs them */
-    _Atomic uint64_t *counter;   /* of the task's operations on all communicators */
-    int calls_until_decision;    /* calls that are not reductions; 0: the decision is taken */
+    void *memory;                    /* that all ranks use, in rank 0's (group/group.h) */
+    struct nonblocking *nonblocking; /* NULL: the MPI library runs nonblocking calls */
+    struct communicator *next;       /* in the list of those freed, but still in use */
+    struct pack_bufs *pack_bufs;     /* NULL until a call needs them */
+    _Atomic uint64_t *counter;       /* of the task's operations on all communicators */
+    int calls_until_decision;        /* calls that are not reductions; 0: the decision is taken */
 };
 
 /* By handle, and the entry that was found last. Any thread writes and reads that (relaxed): entries

@@ -7,6 +7,7 @@
 
 #include "mpi/collectives/coll_call.h"
 #include "mpi/collectives/nodes.h"
+#include "mpi/collectives/nonblocking.h"
 
 #include "mpi/group/group.h"
 #include "mpi/lifetime/lifetime.h"
@@ -113,7 +114,7 @@ static enum engine_algorithm forced_algorithm(int rank)
 
 /* Rank 0's decisions for all ranks. */
 struct engine_setup {
-    void *memory; /* of all ranks' engines; NULL: out of memory */
+    void *memory; /* of all ranks' engines and nonblocking operations; NULL: out of memory */
     enum engine_algorithm algorithm;
 };
 
@@ -125,7 +126,8 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
     struct engine_setup own = {NULL, ENGINE_AUTOMATIC};
     if (group->rank == 0) {
         size_t each = engine_memory(group->ranks, group->is_oversubscribed);
-        own.memory = shared_block_alloc((size_t)group->ranks * each, group->ranks - 1);
+        own.memory = shared_block_alloc((size_t)group->ranks * (each + nonblocking_memory()),
+                                        group->ranks - 1);
         own.algorithm = forced_algorithm(group->rank);
     }
     int result = agreement_allgather(agreement, &own, sizeof(own), &all);
@@ -143,6 +145,9 @@ static void engine_teardown(struct communicator *communicator, int has_holds)
     struct group *group = communicator->group;
     engine_free(communicator->engine);
     communicator->engine = NULL;
+    if (communicator->nonblocking)
+        nonblocking_free(communicator->nonblocking);
+    communicator->nonblocking = NULL;
     if (has_holds)
         release_members(group);
     if (group->rank == 0)
@@ -198,6 +203,20 @@ static int may_use_gpu(void)
 
 /* ---- Engines ---- */
 
+/* In the shared memory behind the engines'. NULL: the library runs nonblocking operations. */
+static struct nonblocking *new_nonblocking(const struct communicator *communicator)
+{
+    const struct group *group = communicator->group;
+    size_t engines = (size_t)group->ranks * engine_memory(group->ranks, group->is_oversubscribed);
+    return nonblocking_is_possible()
+               ? nonblocking_new(group, communicator->comm, communicator->counter,
+                                 (char *)communicator->memory + engines)
+               : NULL;
+}
+
+/* What a rank has ready. */
+enum { READY = 1, READY_NONBLOCKING = 2 };
+
 /* Makes an engine on all ranks, or on none. */
 static int make_engine(struct communicator *communicator, struct agreement *agreement)
 {
@@ -219,14 +238,59 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
                                        .context = communicator};
     int32_t has_holds = hold_members(group) == MPI_SUCCESS;
     communicator->engine = engine_new(&ranks, communicator->memory);
-    int32_t is_ready = has_holds && communicator->engine && !may_use_gpu(), all_ready = 1;
+    communicator->nonblocking = new_nonblocking(communicator);
+    int32_t is_ready = has_holds && communicator->engine && !may_use_gpu() ? READY : 0;
+    if (is_ready && communicator->nonblocking)
+        is_ready |= READY_NONBLOCKING;
+    int32_t all_ready = is_ready;
     const void *all;
     result = agreement_allgather(agreement, &is_ready, sizeof(is_ready), &all);
     for (int i = 0; result == MPI_SUCCESS && i < group->ranks; i++)
         all_ready &= ((const int32_t *)all)[i];
-    if (result != MPI_SUCCESS || !all_ready)
+    if (result != MPI_SUCCESS || !(all_ready & READY)) {
         engine_teardown(communicator, has_holds);
+    } else if (!(all_ready & READY_NONBLOCKING) && communicator->nonblocking) {
+        nonblocking_free(communicator->nonblocking);
+        communicator->nonblocking = NULL;
+    }
     return result;
+}
+
+/* Communicators that the program has freed while another rank may still need this one's operands,
+ * or while operations are incomplete, which MPI allows. */
+static struct communicator *freed;
+static pthread_mutex_t freed_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void discard(struct communicator *communicator)
+{
+    if (communicator->engine)
+        engine_teardown(communicator, 1);
+    nodes_free(communicator->nodes);
+    free(communicator->pack_bufs);
+    free(communicator);
+}
+
+static void discard_freed(void)
+{
+    pthread_mutex_lock(&freed_mutex);
+    for (struct communicator **at = &freed, *communicator; (communicator = *at);) {
+        if (!nonblocking_is_unused(communicator->nonblocking)) {
+            at = &communicator->next;
+            continue;
+        }
+        *at = communicator->next;
+        discard(communicator);
+    }
+    pthread_mutex_unlock(&freed_mutex);
+}
+
+static void discard_later(struct communicator *communicator)
+{
+    nonblocking_orphan(communicator->nonblocking);
+    pthread_mutex_lock(&freed_mutex);
+    communicator->next = freed;
+    freed = communicator;
+    pthread_mutex_unlock(&freed_mutex);
 }
 
 /* Attribute callback: the program frees the communicator. */
@@ -235,11 +299,11 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
     struct communicator *communicator = value;
     (void)key, (void)extra;
     handle_table_remove(&communicator_table, (uintptr_t)comm);
-    if (communicator->engine)
-        engine_teardown(communicator, 1);
-    nodes_free(communicator->nodes);
-    free(communicator->pack_bufs);
-    free(communicator);
+    discard_freed();
+    if (communicator->nonblocking && !nonblocking_is_unused(communicator->nonblocking))
+        discard_later(communicator);
+    else
+        discard(communicator);
     return MPI_SUCCESS;
 }
 

@@ -135,6 +135,8 @@ int progress_step(void);
  * own operation would have received what other ranks sent before they entered it, so that one
  * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
 int progress_until_idle(void);
+/* Whether the caller is inside a step, or another thread makes one. */
+int progress_is_stepping(void);
 
 /* Starts a generalised request. MPI_Grequest_complete completes it; its status is empty. */
 int progress_grequest_start(MPI_Request *request);

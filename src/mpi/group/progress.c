@@ -233,6 +233,14 @@ static int step_until_idle(int is_measured)
     return MPI_SUCCESS;
 }
 
+int progress_is_stepping(void)
+{
+    if (!try_lock())
+        return 1;
+    unlock();
+    return 0;
+}
+
 int progress_until_idle(void)
 {
     int result = MPI_SUCCESS;

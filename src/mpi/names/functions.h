@@ -34,6 +34,17 @@
     X(Scatter)                                                                                     \
     X(Scatterv)
 
+/* Nonblocking collective operations, likewise. */
+#define MPI_NONBLOCKING(X)                                                                         \
+    X(Iallgather)                                                                                  \
+    X(Iallreduce)                                                                                  \
+    X(Ialltoall)                                                                                   \
+    X(Ibarrier)                                                                                    \
+    X(Ibcast)                                                                                      \
+    X(Igather)                                                                                     \
+    X(Ireduce)                                                                                     \
+    X(Iscatter)
+
 /* Point-to-point calls that wait. They lead to the layer, and load it, if CPUs are oversubscribed
  * at their first call (mpi/wrap/waits.c). */
 #define MPI_WAITING(X)                                                                             \
@@ -54,10 +65,11 @@
  * case, separated by commas. */
 #define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
 
-/* Functions that use windows, or free objects about which the layer keeps state. They never load
- * the layer. */
+/* Functions that use windows or requests of the layer's, or free objects about which the layer
+ * keeps state. They never load the layer. */
 #define MPI_FORWARDED(X)                                                                           \
     X(Free_mem)                                                                                    \
+    X(Request_get_status)                                                                          \
     X(Type_free)                                                                                   \
     X(Win_attach)                                                                                  \
     X(Win_detach)                                                                                  \

@@ -102,6 +102,7 @@ static void find_functions(void)
     functions.name = (__typeof__(functions.name))dlsym(library, "PMPI_" #name);
     MPI_LOADING(FIND)
     MPI_COLLECTIVES(FIND)
+    MPI_NONBLOCKING(FIND)
     MPI_WAITING(FIND)
     MPI_FORWARDED(FIND)
     MPI_NOT_WRAPPED(FIND)

@@ -44,8 +44,6 @@
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
     X(Group_union)                                                                                 \
-    X(Iallgather)                                                                                  \
-    X(Ibcast)                                                                                      \
     X(Improbe)                                                                                     \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
@@ -60,6 +58,7 @@
     X(Pack_size)                                                                                   \
     X(Query_thread)                                                                                \
     X(Reduce_local)                                                                                \
+    X(Request_free)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
     X(Test)                                                                                        \
@@ -68,6 +67,7 @@
     X(Testsome)                                                                                    \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
+    X(Type_dup)                                                                                    \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \
@@ -97,6 +97,7 @@ struct pmpi_functions {
 #define MEMBER(name) __typeof__(PMPI_##name) *name;
     MPI_LOADING(MEMBER)
     MPI_COLLECTIVES(MEMBER)
+    MPI_NONBLOCKING(MEMBER)
     MPI_WAITING(MEMBER)
     MPI_FORWARDED(MEMBER)
     MPI_NOT_WRAPPED(MEMBER)
