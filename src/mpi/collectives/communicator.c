@@ -208,10 +208,9 @@ static struct nonblocking *new_nonblocking(const struct communicator *communicat
 {
     const struct group *group = communicator->group;
     size_t engines = (size_t)group->ranks * engine_memory(group->ranks, group->is_oversubscribed);
-    return nonblocking_is_possible()
-               ? nonblocking_new(group, communicator->comm, communicator->counter,
-                                 (char *)communicator->memory + engines)
-               : NULL;
+    return nonblocking_is_possible() ? nonblocking_new(group, communicator->counter,
+                                                       (char *)communicator->memory + engines)
+                                     : NULL;
 }
 
 /* What a rank has ready. */
@@ -270,8 +269,12 @@ static void discard(struct communicator *communicator)
     free(communicator);
 }
 
+/* Not within a step of progress, in which MPICH may call free_communicator: that would wait for
+ * itself. */
 static void discard_freed(void)
 {
+    if (progress_is_stepping())
+        return;
     pthread_mutex_lock(&freed_mutex);
     for (struct communicator **at = &freed, *communicator; (communicator = *at);) {
         if (!nonblocking_is_unused(communicator->nonblocking)) {
@@ -286,7 +289,6 @@ static void discard_freed(void)
 
 static void discard_later(struct communicator *communicator)
 {
-    nonblocking_orphan(communicator->nonblocking);
     pthread_mutex_lock(&freed_mutex);
     communicator->next = freed;
     freed = communicator;
@@ -300,7 +302,8 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
     (void)key, (void)extra;
     handle_table_remove(&communicator_table, (uintptr_t)comm);
     discard_freed();
-    if (communicator->nonblocking && !nonblocking_is_unused(communicator->nonblocking))
+    if (communicator->nonblocking &&
+        (progress_is_stepping() || !nonblocking_is_unused(communicator->nonblocking)))
         discard_later(communicator);
     else
         discard(communicator);

@@ -75,7 +75,6 @@ struct operation {
 };
 
 struct nonblocking {
-    MPI_Comm comm;
     const struct group *group;
     _Atomic uint64_t *counter; /* of the task's collective operations */
     char *memory;              /* of all ranks */
@@ -101,6 +100,8 @@ static struct ring *first_ring(const struct nonblocking *nonblocking, int rank)
 {
     return (struct ring *)(shared_of(nonblocking, rank) + 1);
 }
+
+static void progress(struct nonblocking *nonblocking);
 
 /* ---- Publishing ---- */
 
@@ -146,7 +147,17 @@ static int extend(struct nonblocking *nonblocking, uint64_t number)
     return 0;
 }
 
-/* The slot of operation `number`; NULL: out of memory. */
+/* Out of memory: waits until all ranks have finished the operation that had the slot. */
+static void await_free_slot(struct nonblocking *nonblocking, uint64_t number)
+{
+    struct wait wait = WAIT_INIT(nonblocking->group);
+    uint64_t slots = nonblocking->own->ring->slots;
+    do
+        progress(nonblocking);
+    while (finished_by_all(nonblocking) + slots < number && wait_round(&wait) == MPI_SUCCESS);
+}
+
+/* The slot of operation `number`. */
 static struct operand *slot_for(struct nonblocking *nonblocking, uint64_t number,
                                 struct room **room)
 {
@@ -155,7 +166,7 @@ static struct operand *slot_for(struct nonblocking *nonblocking, uint64_t number
         if (finished + slots >= number)
             nonblocking->free_until = finished + slots;
         else if (extend(nonblocking, number) < 0)
-            return NULL;
+            await_free_slot(nonblocking, number);
     }
     uint64_t slot = number & (nonblocking->own->ring->slots - 1);
     *room = &nonblocking->own->rooms[slot];
@@ -176,12 +187,11 @@ static char *room_for(struct operand *operand, struct room *room, size_t bytes)
 
 /* Copies `contribution`, NULL if the others need nothing, into this rank's operand. An error class:
  * the others learn of it. */
-static int publish(struct operation *operation, const struct typed_buf *contribution, int error)
+static int publish(struct nonblocking *nonblocking, const struct operation *operation,
+                   const struct typed_buf *contribution, int error)
 {
     struct room *room;
-    struct operand *operand = slot_for(operation->of, operation->number, &room);
-    if (!operand)
-        return MPI_ERR_NO_MEM;
+    struct operand *operand = slot_for(nonblocking, operation->number, &room);
     if (error == MPI_SUCCESS && contribution) {
         char *to = room_for(operand, room, typed_buf_bytes(contribution));
         error = to ? typed_buf_pack(contribution, to) : MPI_ERR_NO_MEM;
@@ -283,6 +293,14 @@ static int has_started(const struct nonblocking *nonblocking, int rank, uint64_t
     return 0;
 }
 
+static int all_have_started(const struct nonblocking *nonblocking, uint64_t number)
+{
+    for (int i = 0; i < nonblocking->group->ranks; i++)
+        if (!has_started(nonblocking, i, number))
+            return 0;
+    return 1;
+}
+
 /* A rank that reads nothing, such as the root of a broadcast, waits only for ranks that are far
  * behind: so the number of operands in its memory has a bound, beside what the program starts
  * without waiting. */
@@ -292,10 +310,12 @@ static int is_near(struct nonblocking *nonblocking, uint64_t number)
     uint64_t least = number > AHEAD_MAX ? number - AHEAD_MAX : 0;
     if (least <= nonblocking->started_by_all)
         return 1;
-    for (int i = 0; i < nonblocking->group->ranks; i++)
-        if (!has_started(nonblocking, i, least))
-            return 0;
-    nonblocking->started_by_all = least;
+    /* A larger number saves looking at all ranks in each operation. */
+    uint64_t more = least + AHEAD_MAX / 2;
+    uint64_t found = all_have_started(nonblocking, more) ? more : least;
+    if (found == least && !all_have_started(nonblocking, least))
+        return 0;
+    nonblocking->started_by_all = found;
     return 1;
 }
 
@@ -335,10 +355,10 @@ static void complete(struct operation *operation)
     if (operation->is_complete)
         return;
     operation->is_complete = 1;
-    if (operation->held_type != MPI_DATATYPE_NULL)
-        MPI_Type_free(&operation->held_type);
-    if (operation->error != MPI_SUCCESS && operation->of->comm != MPI_COMM_NULL)
-        pmpi()->Comm_call_errhandler(operation->of->comm, operation->error);
+    if (operation->held_type != MPI_DATATYPE_NULL) {
+        type_layout_forget(operation->held_type);
+        pmpi()->Type_free(&operation->held_type);
+    }
     pmpi()->Grequest_complete(operation->request);
 }
 
@@ -347,8 +367,7 @@ static void complete(struct operation *operation)
 static int is_inside;
 
 /* Reads what has arrived. Before a request is complete the library must have received what other
- * ranks sent before they started the operation, as after its own (progress_until_idle). A step of
- * the layer's may lead here, within which there is none; the next call goes on. */
+ * ranks sent before they started the operation, as after its own (progress_until_idle). */
 static void progress(struct nonblocking *nonblocking)
 {
     struct operation *operation;
@@ -356,20 +375,16 @@ static void progress(struct nonblocking *nonblocking)
         return;
     is_inside = 1;
     while ((operation = nonblocking->first) && read_operands(operation)) {
-        if (!operation->is_complete) {
-            if (progress_is_stepping())
-                break;
-            int polled = progress_until_idle();
-            if (operation->error == MPI_SUCCESS)
-                operation->error = polled;
-        }
+        int polled = operation->is_complete ? MPI_SUCCESS : progress_until_idle();
+        if (operation->error == MPI_SUCCESS)
+            operation->error = polled;
         nonblocking->first = operation->next;
         if (!nonblocking->first)
             nonblocking->last = &nonblocking->first;
         atomic_store_explicit(&shared_of(nonblocking, nonblocking->group->rank)->finished,
                               operation->number, memory_order_release);
-        operation->is_queued = 0;
         complete(operation);
+        operation->is_queued = 0; /* after it: the program may have freed the request */
         release(operation);
     }
     is_inside = 0;
@@ -410,12 +425,21 @@ static int poll_request(void *extra, MPI_Status *status)
     return operation->is_complete ? MPI_SUCCESS : progress_step();
 }
 
+/* Whether the operation needs a rank that has ended. */
+static int is_missing(const void *context, int rank)
+{
+    const struct operation *operation = context;
+    return !has_started(operation->of, rank, operation->number);
+}
+
 static int wait_for_requests(int count, void **extras, double timeout, MPI_Status *status)
 {
     (void)timeout, (void)status;
     for (int i = 0; i < count; i++) {
         struct operation *operation = extras[i];
         struct wait wait = WAIT_INIT(operation->of->group);
+        wait.needs = is_missing;
+        wait.context = operation;
         int result = MPI_SUCCESS;
         for (progress(operation->of); !operation->is_complete; progress(operation->of)) {
             result = wait_round(&wait);
@@ -442,10 +466,11 @@ static int request_class;
 
 static struct nonblocking *active; /* have operations that are not complete */
 
-/* Open MPI's progress calls this, and counts the events that it returns. */
+/* Open MPI's progress calls this, and counts the events that it returns. Not within a step of the
+ * layer's, which measures how long steps take, and holds their lock. */
 int nonblocking_progress(void)
 {
-    if (!active || is_inside)
+    if (!active || is_inside || progress_is_stepping())
         return 0;
     for (struct nonblocking **at = &active, *nonblocking; (nonblocking = *at);) {
         progress(nonblocking);
@@ -478,8 +503,7 @@ static int find_requests(void)
                   &request_class) == MPI_SUCCESS;
 }
 
-/* With MPI_THREAD_MULTIPLE a thread could wait here while it holds the library's lock, which
- * another one needs to send what it waits for. */
+/* Not with MPI_THREAD_MULTIPLE: there is no lock. */
 int nonblocking_is_possible(void)
 {
     static int found = -1; /* by the thread that calls MPI */
@@ -504,48 +528,48 @@ static int start_request(struct operation *operation)
  * a rank sends to one other are exchanged in one copy there. */
 enum { BLOCK_MAX_BYTES = 1024, SHARED_MAX_BYTES = 4096, REDUCTION_MAX_BYTES = 65536 };
 
-static int type_bytes(const struct coll_buf *buf, MPI_Count *bytes)
+/* MPI_SUCCESS, or the class of this rank's error. */
+static int find_bytes(const struct coll_buf *buf, MPI_Count *bytes)
 {
     MPI_Count size;
-    if (buf->count < 0 || buf->datatype == MPI_DATATYPE_NULL ||
+    if (buf->count < 0)
+        return MPI_ERR_COUNT;
+    if (buf->datatype == MPI_DATATYPE_NULL ||
         pmpi()->Type_size_x(buf->datatype, &size) != MPI_SUCCESS)
-        return 0;
+        return MPI_ERR_TYPE;
     *bytes = buf->count * size;
-    return 1;
+    return MPI_SUCCESS;
 }
 
-/* The bytes of each block, which all ranks know; -1: the library runs the call. */
-static MPI_Count block_bytes(const struct coll_call *call)
+/* The buffer whose size all ranks know; NULL: none. Longer ones than *max are the library's. */
+static const struct coll_buf *known_buf(const struct coll_call *call, MPI_Count *max)
 {
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
-    int in_place = sendbuf->addr == MPI_IN_PLACE;
-    const struct coll_buf *known = NULL;
-    MPI_Count bytes = 0, max = BLOCK_MAX_BYTES;
+    *max = BLOCK_MAX_BYTES;
     switch (call->operation) {
     case COLL_BARRIER:
-        return 0;
+        return NULL;
     case COLL_GATHER:
     case COLL_ALLGATHER:
     case COLL_ALLTOALL:
-        known = in_place ? recvbuf : sendbuf;
-        break;
+        return sendbuf->addr == MPI_IN_PLACE ? recvbuf : sendbuf;
     case COLL_SCATTER:
-        known = recvbuf->addr == MPI_IN_PLACE ? sendbuf : recvbuf;
-        break;
+        return recvbuf->addr == MPI_IN_PLACE ? sendbuf : recvbuf;
     default:
-        known = recvbuf;
-        max = SHARED_MAX_BYTES;
-        break;
+        *max = SHARED_MAX_BYTES;
+        return recvbuf;
     }
-    return type_bytes(known, &bytes) && bytes > 0 && bytes <= max ? bytes : -1;
 }
 
-/* Whether the layer has a loop for the reduction, of items without gaps. */
-static int find_reduction(const struct coll_call *call, struct reduce_operation *reduction)
+/* Whether the layer has a loop for the reduction, of items without gaps. *error: the operation is
+ * wrong. */
+static int find_reduction(const struct coll_call *call, struct reduce_operation *reduction,
+                          int *error)
 {
-    return call->op != MPI_OP_NULL && reduce_op_is_predefined(call->op) &&
-           reduce_operation_find(call, reduction) == MPI_SUCCESS && !reduction->type.layout &&
-           reduction->loop;
+    if (call->op != MPI_OP_NULL && !reduce_op_is_predefined(call->op))
+        return 0;
+    *error = reduce_operation_find(call, reduction);
+    return *error != MPI_SUCCESS || (!reduction->type.layout && reduction->loop);
 }
 
 /* What an operation needs of its arguments. */
@@ -628,6 +652,7 @@ static int prepare_scatter(const struct coll_call *call, struct operation *opera
     arguments->contribution =
         (struct typed_buf){sendbuf->addr, sendbuf->count * call->size, sendtype};
     arguments->contributes = 1;
+    operation->bytes = (size_t)sendbuf->count * sendtype.size; /* which recvbuf's may not be */
     return in_place ? MPI_SUCCESS : buf_block(sendbuf, &sendtype, call->rank, &arguments->own);
 }
 
@@ -676,12 +701,13 @@ static int prepare(const struct coll_call *call, struct operation *operation,
     }
 }
 
-/* The program may free its type before the operation completes, and with it the layout. */
+/* The program may free its type before the operation completes, and with it the layout. Not
+ * MPI_Type_dup, which would call the program's functions for attributes. */
 static int hold_type(const struct coll_call *call, struct operation *operation)
 {
     if (!operation->type.layout || !operation->end_rank)
         return MPI_SUCCESS;
-    int error = pmpi()->Type_dup(call->recvbuf.datatype, &operation->held_type);
+    int error = pmpi()->Type_contiguous(1, call->recvbuf.datatype, &operation->held_type);
     return error == MPI_SUCCESS ? item_layout_find(operation->held_type, &operation->type) : error;
 }
 
@@ -719,44 +745,63 @@ static void enqueue(struct nonblocking *nonblocking, struct operation *operation
     active = nonblocking;
 }
 
-/* Every rank takes part from here on, with a failure if its arguments are wrong. */
+/* The operation fails on this rank, before or while it starts. */
+static int fail_start(struct operation *operation, const struct coll_call *call, int error,
+                      MPI_Request *request)
+{
+    *request = MPI_REQUEST_NULL;
+    if (operation) {
+        operation->error = error;
+        operation->end_rank = 0; /* it reads nothing */
+        enqueue(operation->of, operation);
+        complete(operation);
+        pmpi()->Request_free(&operation->request);
+        progress(operation->of);
+    }
+    pmpi()->Comm_call_errhandler(call->comm, error);
+    return error;
+}
+
+/* Every rank takes part from here on, with a failure if its arguments are wrong: `error`, or what
+ * is found here. */
 static int start(struct nonblocking *nonblocking, const struct coll_call *call, size_t bytes,
-                 const struct reduce_operation *reduction, MPI_Request *request)
+                 const struct reduce_operation *reduction, int error, MPI_Request *request)
 {
     struct arguments arguments = {0};
-    struct operation *operation = new_operation(nonblocking);
-    int error = operation ? start_request(operation) : MPI_ERR_NO_MEM;
-    if (error != MPI_SUCCESS) {
+    struct operation none = {.of = nonblocking}, *operation = new_operation(nonblocking);
+    if (!operation || start_request(operation) != MPI_SUCCESS) {
         free(operation);
-        return error; /* this rank is out of memory: the others wait */
+        operation = NULL;
+        error = MPI_ERR_NO_MEM;
     }
-    nonblocking->requests++;
-    operation->number = ++nonblocking->started;
-    operation->operation = call->operation;
-    operation->root = call->root;
-    operation->bytes = bytes;
-    operation->recvbuf = call->recvbuf;
-    operation->loop = reduction->loop;
-    operation->type = reduction->type;
-    error = nonblocking->error != MPI_SUCCESS ? nonblocking->error
-                                              : prepare(call, operation, &arguments);
+    struct operation *started = operation ? operation : &none;
+    nonblocking->requests += operation != NULL;
+    started->number = ++nonblocking->started;
+    started->operation = call->operation;
+    started->root = call->root;
+    started->bytes = bytes;
+    started->recvbuf = call->recvbuf;
+    started->loop = reduction->loop;
+    started->type = reduction->type;
     if (error == MPI_SUCCESS)
-        error = hold_type(call, operation);
-    error = publish(operation, arguments.contributes ? &arguments.contribution : NULL, error);
+        error = nonblocking->error;
     if (error == MPI_SUCCESS)
-        error = copy_own_block(call, operation, &arguments.own);
-    operation->error = error;
+        error = prepare(call, started, &arguments);
+    if (error == MPI_SUCCESS)
+        error = hold_type(call, started);
+    error = publish(nonblocking, started, arguments.contributes ? &arguments.contribution : NULL,
+                    error);
+    if (error == MPI_SUCCESS)
+        error = copy_own_block(call, started, &arguments.own);
     if (error != MPI_SUCCESS)
-        operation->end_rank = 0; /* reads nothing */
+        return fail_start(operation, call, error, request);
     enqueue(nonblocking, operation);
+    *request = operation->request;
     if (!operation->end_rank && is_near(nonblocking, operation->number))
         complete(operation);
-    *request = operation->request;
-    if (error != MPI_SUCCESS)
-        pmpi()->Request_free(request);
-    if (nonblocking->first && nonblocking->first->is_complete)
+    if (nonblocking->first->is_complete)
         progress(nonblocking);
-    return error;
+    return MPI_SUCCESS;
 }
 
 int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
@@ -769,15 +814,18 @@ int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
     const struct group *group = nonblocking->group;
     call->rank = group->rank;
     call->size = group->ranks;
-    MPI_Count bytes = call->root == COLL_ALL_RANKS || (call->root >= 0 && call->root < call->size)
-                          ? block_bytes(call)
-                          : -1;
+    MPI_Count bytes = 0, max;
     struct reduce_operation reduction = {0};
-    if (bytes < 0 ||
-        (coll_is_reduction(call->operation) &&
-         (bytes * call->size > REDUCTION_MAX_BYTES || !find_reduction(call, &reduction))))
+    const struct coll_buf *known = known_buf(call, &max);
+    int error = known ? find_bytes(known, &bytes) : MPI_SUCCESS;
+    if (error == MPI_SUCCESS && known && (!bytes || bytes > max))
         return 0;
-    *result = start(nonblocking, call, (size_t)bytes, &reduction, request);
+    if (error == MPI_SUCCESS && coll_is_reduction(call->operation) &&
+        (bytes * call->size > REDUCTION_MAX_BYTES || !find_reduction(call, &reduction, &error)))
+        return 0;
+    if (call->root != COLL_ALL_RANKS && (call->root < 0 || call->root >= call->size))
+        error = MPI_ERR_ROOT;
+    *result = start(nonblocking, call, (size_t)bytes, &reduction, error, request);
     if (*result == MPI_SUCCESS)
         atomic_store_explicit(nonblocking->counter,
                               atomic_load_explicit(nonblocking->counter, memory_order_relaxed) + 1,
@@ -792,14 +840,13 @@ size_t nonblocking_memory(void)
     return SHARED_BYTES;
 }
 
-struct nonblocking *nonblocking_new(const struct group *group, MPI_Comm comm,
-                                    _Atomic uint64_t *counter, void *memory)
+struct nonblocking *nonblocking_new(const struct group *group, _Atomic uint64_t *counter,
+                                    void *memory)
 {
     struct nonblocking *made =
         calloc(1, sizeof(*made) + (size_t)group->ranks * sizeof(made->read[0]));
     if (!made)
         return NULL;
-    made->comm = comm;
     made->group = group;
     made->counter = counter;
     made->memory = memory;
@@ -811,8 +858,10 @@ struct nonblocking *nonblocking_new(const struct group *group, MPI_Comm comm,
     for (int i = 0; i < group->ranks; i++)
         made->read[i] = first_ring(made, i);
     made->own = new_own_ring(own, NULL);
-    if (made->own)
+    /* Operations may outlive the communicator, and with it the agreement that enables progress. */
+    if (made->own && progress_enable() == MPI_SUCCESS)
         return made;
+    free(made->own);
     free(made);
     return NULL;
 }
@@ -832,14 +881,10 @@ static void deactivate(struct nonblocking *nonblocking)
         *at = nonblocking->next_active;
 }
 
-void nonblocking_orphan(struct nonblocking *nonblocking)
-{
-    nonblocking->comm = MPI_COMM_NULL;
-}
-
 void nonblocking_free(struct nonblocking *nonblocking)
 {
     deactivate(nonblocking);
+    progress_disable();
     for (struct own_ring *own = nonblocking->own, *older; own; own = older) {
         older = own->older;
         for (uint64_t i = 0; i < own->ring->slots; i++)

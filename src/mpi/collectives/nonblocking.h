@@ -2,10 +2,10 @@
  * whose ranks are all in one space.
  *
  * Each rank publishes a copy of its operand when it starts an operation, and reads the operands of
- * the others when it tests or waits. So an operation completes on a rank as soon as the others have
- * started it, whatever they do afterwards: none must make progress for another, and the order of
- * calls that MPI allows is never restricted. That costs a second copy, so long operands are left to
- * the MPI library. */
+ * the others when it tests or waits. So an operation can complete on a rank as soon as the others
+ * have started it, whatever they do afterwards: none must make progress for another, and the order
+ * of calls that MPI allows is never restricted. That costs a second copy, so long operands are left
+ * to the MPI library. */
 #ifndef ONESPACE_MPI_COLLECTIVES_NONBLOCKING_H
 #define ONESPACE_MPI_COLLECTIVES_NONBLOCKING_H
 
@@ -19,10 +19,8 @@ int nonblocking_is_possible(void);
 size_t nonblocking_memory(void);
 /* `memory`: all ranks', rank i's at i * nonblocking_memory. The caller keeps the group's other
  * ranks held. NULL: out of memory. */
-struct nonblocking *nonblocking_new(const struct group *group, MPI_Comm comm,
-                                    _Atomic uint64_t *counter, void *memory);
-/* The program has freed the communicator; operations on it may still be incomplete. */
-void nonblocking_orphan(struct nonblocking *nonblocking);
+struct nonblocking *nonblocking_new(const struct group *group, _Atomic uint64_t *counter,
+                                    void *memory);
 /* Whether this rank's operations are complete, and no other rank needs its operands any more: only
  * then may it be freed. */
 int nonblocking_is_unused(const struct nonblocking *nonblocking);

@@ -67,7 +67,6 @@
     X(Testsome)                                                                                    \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
-    X(Type_dup)                                                                                    \
     X(Type_get_contents)                                                                           \
     X(Type_get_envelope)                                                                           \
     X(Type_get_extent)                                                                             \

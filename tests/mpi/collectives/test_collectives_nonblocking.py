@@ -5,6 +5,8 @@ import os
 import pytest
 from test_collectives_results import ON
 
+from jobs import RUN
+
 LONG = os.environ.get("ONESPACE_LONG") == "1"
 GUEST = "mpi_collectives_nonblocking"
 CASES = ["completes_while_another_rank_receives", "root_is_far_ahead", "root_waits_for_each",
@@ -30,6 +32,10 @@ def test_cases_of_processes_are_those_of_the_library(run_guest, distributions_mp
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_cases_are_right(check_guest, mpi, ranks):
     check_guest(mpi, ranks, GUEST, *CASES, prefix=ON, timeout=300)
+
+
+def test_messages_proceed_when_the_communicator_is_freed(check_guest, stock_mpi):
+    check_guest(stock_mpi, 3, GUEST, "messages_proceed_when_the_communicator_is_freed", prefix=RUN)
 
 
 def test_wrong_arguments_of_one_rank_are_an_error(run_guest, stock_mpi):

@@ -315,6 +315,26 @@ CASE(communicator_is_freed_meanwhile)
     }
 }
 
+/* The library makes progress although no communicator is left that the layer serves. */
+CASE(messages_proceed_when_the_communicator_is_freed)
+{
+    enum { BYTES = 1 << 22 };
+    char *data = calloc(1, BYTES);
+    MPI_Comm comm;
+    MPI_Request barrier, sending = MPI_REQUEST_NULL;
+    OK(MPI_Comm_dup(world, &comm));
+    use_layer(comm);
+    if (rank == 0)
+        OK(MPI_Issend(data, BYTES, MPI_BYTE, 1, 11, world, &sending));
+    if (rank == 1)
+        OK(MPI_Recv(data, BYTES, MPI_BYTE, 0, 11, world, MPI_STATUS_IGNORE));
+    OK(MPI_Ibarrier(comm, &barrier));
+    OK(MPI_Comm_free(&comm));
+    OK(MPI_Wait(&barrier, MPI_STATUS_IGNORE));
+    OK(MPI_Wait(&sending, MPI_STATUS_IGNORE));
+    free(data);
+}
+
 /* After a barrier one MPI_Iprobe finds a message that was sent before it. */
 CASE(message_is_found_after_a_barrier)
 {
@@ -391,6 +411,16 @@ CASE(sizes_that_differ_are_an_error)
     CHECK(error == (rank == 0 ? MPI_ERR_BUFFER : MPI_SUCCESS));
     if (rank != 0)
         CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPI_ERR_OTHER);
+    error = class_of(
+        MPI_Iallreduce(values, values + 1, rank == 0 ? -1 : 1, MPI_INT, MPI_SUM, world, &request));
+    CHECK(error == (rank == 0 ? MPI_ERR_COUNT : MPI_SUCCESS));
+    if (rank != 0)
+        CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPI_ERR_OTHER);
+    error = class_of(MPI_Iscatter(values, 2, MPI_INT, values + 6, 1, MPI_INT, 0, world, &request));
+    CHECK(error == (rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS));
+    if (rank != 0)
+        CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+    CHECK(rank != 0 || request == MPI_REQUEST_NULL);
     /* And all goes on. */
     int one = 1, sum = 0;
     OK(MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, world, &request));
@@ -401,7 +431,8 @@ CASE(sizes_that_differ_are_an_error)
 int main(int argc, char **argv)
 {
     mpi_begin(&argc, &argv);
-    use_layer(world);
+    if (strcmp(argv[1], "messages_proceed_when_the_communicator_is_freed") != 0)
+        use_layer(world);
     if (argc > 2 && strcmp(argv[1], "random") == 0)
         run_random((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
     else
