@@ -27,7 +27,7 @@ struct operand {
     const char *data;
     char inline_data[INLINE_BYTES];
 };
-_Static_assert(sizeof(struct operand) == LINE, "a pair of cache lines");
+_Static_assert(sizeof(struct operand) == LINE, "");
 
 /* The operand of operation n lies in slot n % slots, which is used again when all ranks have
  * finished the operation before. If one has not, the owner goes on in a larger ring. */
@@ -809,8 +809,8 @@ int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
     struct communicator *communicator =
         handle_table_find(&communicator_table, (uintptr_t)call->comm);
     struct nonblocking *nonblocking = communicator ? communicator->nonblocking : NULL;
-    if (!nonblocking)
-        return 0;
+    if (!nonblocking || (pmpi_is_open_mpi() && !coll_is_reduction(call->operation)))
+        return 0; /* Open MPI's own, which only move data, are as fast */
     const struct group *group = nonblocking->group;
     call->rank = group->rank;
     call->size = group->ranks;

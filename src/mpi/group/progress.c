@@ -144,8 +144,8 @@ int progress_step(void)
  * but its duration does. A step that finds nothing takes 10 to 40 ns. One that receives a message
  * takes at least two and a half times as long between two cores, and one and a half times as long
  * between two CPUs of one core (measured with MPICH 4.0, Open MPI 4.1). Each poll makes one step,
- * and a second one if that took longer than steps that find nothing: the first may have been slow
- * because its code and data were not in the caches. If the second took longer, too, more follow.
+ * and more of them if it took longer than steps that find nothing. (One warm step instead of a
+ * group halves the time of short operations in MPICH, but misses messages now and then.)
  *
  * Every eighth step of Open MPI takes longer, so the further steps are timed in groups. A group
  * that takes long for another reason, such as cold caches, costs one more group. If many groups all
@@ -248,8 +248,6 @@ int progress_until_idle(void)
     if (exists) {
         int is_measured = polls < CALIBRATION_POLLS || polls % RECALIBRATION_POLLS == 0;
         int is_long = is_longer_than_idle(timed_step(&result));
-        if (is_long && !is_measured && result == MPI_SUCCESS)
-            is_long = is_longer_than_idle(timed_step(&result));
         polls++;
         if ((is_long || is_measured) && result == MPI_SUCCESS)
             result = step_until_idle(is_measured);

@@ -18,10 +18,11 @@ ROUNDS = 20000 if LONG else 500
 @pytest.mark.parametrize("ranks", [2, 3, 5])
 def test_operations_complete_in_any_order(run_guest, counted, stock_mpi, ranks):
     """Many at a time, by all calls that test or wait."""
+    least = 3 if stock_mpi.hydra else 0.5  # of Open MPI's operations the layer has only reductions
     for seed in (1, 2):
         result = run_guest(stock_mpi, ranks, GUEST, "random", ROUNDS, seed, prefix=[*ON, "--stats"], timeout=300)
         assert result.code == 0, str(result)
-        assert counted(result) > ranks * ROUNDS * 3, str(result)
+        assert counted(result) > least * ranks * ROUNDS, str(result)
 
 
 def test_cases_of_processes_are_those_of_the_library(run_guest, distributions_mpi):
@@ -40,10 +41,15 @@ def test_messages_proceed_when_the_communicator_is_freed(check_guest, stock_mpi)
 
 def test_wrong_arguments_of_one_rank_are_an_error(run_guest, stock_mpi):
     """That rank gets its own class, those that needed its data another, and the next operation is right."""
-    result = run_guest(stock_mpi, 2, GUEST, "sizes_that_differ_are_an_error", prefix=ON)
+    result = run_guest(stock_mpi, 2, GUEST, "wrong_arguments_of_rank_0_are_an_error", prefix=ON)
+    assert result.code == 0, str(result)
+    assert result.err.count("no result, because rank 0 could not take part") == 3, str(result)
+
+
+def test_sizes_that_differ_are_an_error(run_guest, hydra_mpi):
+    result = run_guest(hydra_mpi, 2, GUEST, "sizes_that_differ_are_an_error", prefix=ON)
     assert result.code == 0, str(result)
     assert "rank 0 sends 32 bytes in a collective operation in which this rank expects 16" in result.err
-    assert "no result, because rank 0 could not take part" in result.err
 
 
 @pytest.mark.parametrize("settings", [["--collectives", "off"], ["--collectives", "off=iallreduce,ibcast,ibarrier"]])
