@@ -1,10 +1,8 @@
 /* src/mpi/collectives/alltoall.c: MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw. */
 #include "mpi/collectives/coll_call.h"
 
-/* Checks the buffers. In place *sendtype is recvbuf's. MPI_SUCCESS or the class of the library's
- * error. */
-static int check_bufs(const struct coll_call *call, struct item_layout *sendtype,
-                      struct item_layout *recvtype)
+int alltoall_check(const struct coll_call *call, struct item_layout *sendtype,
+                   struct item_layout *recvtype)
 {
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     int in_place = sendbuf->addr == MPI_IN_PLACE;
@@ -34,7 +32,7 @@ static int alltoall(struct coll_call *call)
     struct recv_each_ctx recv = {call, &call->recvbuf, {0}};
     int in_place = call->sendbuf.addr == MPI_IN_PLACE;
     const struct coll_buf *sendbuf = in_place ? &call->recvbuf : &call->sendbuf;
-    int error = check_bufs(call, &sendtype, &recv.type);
+    int error = alltoall_check(call, &sendtype, &recv.type);
     if (error == MPI_SUCCESS)
         error = send_begin(call, sendbuf, &sendtype, in_place, &send);
     if (error != MPI_SUCCESS)

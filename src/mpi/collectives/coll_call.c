@@ -199,13 +199,8 @@ int coll_end(struct coll_call *call, int *result)
     *result = call->error != MPI_SUCCESS ? call->error : polled;
     if (*result != MPI_SUCCESS)
         pmpi()->Comm_call_errhandler(call->comm, *result);
-    else if (call->communicator && !call->is_within_node) {
-        /* No locked instruction, which would wait until the peers have this rank's flags: threads
-         * with calls on different communicators may lose a count. */
-        _Atomic uint64_t *counter = call->communicator->counter;
-        uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
-        atomic_store_explicit(counter, before + 1, memory_order_relaxed);
-    }
+    else if (call->communicator && !call->is_within_node)
+        communicator_count(call->communicator);
     return 1;
 }
 

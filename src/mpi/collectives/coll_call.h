@@ -45,18 +45,35 @@ struct communicator {
 extern struct handle_table communicator_table;
 extern struct handle_entry *_Atomic communicator_last;
 
+/* NULL: no collective operation has been called on it. */
+static inline struct handle_entry *communicator_entry(MPI_Comm comm)
+{
+    uintptr_t handle = (uintptr_t)comm;
+    struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
+    if (entry && atomic_load_explicit(&entry->handle, memory_order_acquire) == handle)
+        return entry;
+    entry = handle_table_entry(&communicator_table, handle);
+    if (entry)
+        atomic_store_explicit(&communicator_last, entry, memory_order_relaxed);
+    return entry;
+}
+
+/* Adds one to the task's operations. No locked instruction, which would wait until the peers have
+ * this rank's flags: threads with calls on different communicators may lose a count. */
+static inline void communicator_count(const struct communicator *communicator)
+{
+    _Atomic uint64_t *counter = communicator->counter;
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+    atomic_store_explicit(counter, before + 1, memory_order_relaxed);
+}
+
 /* Whether the MPI library runs this call; 0: coll_begin decides. The first step of each wrapper,
  * and all that a call of the library costs. Depends on what is equal on all ranks. */
 static inline int communicator_is_library(MPI_Comm comm, int is_reduction)
 {
-    uintptr_t handle = (uintptr_t)comm;
-    struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
-    if (!entry || atomic_load_explicit(&entry->handle, memory_order_acquire) != handle) {
-        entry = handle_table_entry(&communicator_table, handle);
-        if (!entry)
-            return 0;
-        atomic_store_explicit(&communicator_last, entry, memory_order_relaxed);
-    }
+    struct handle_entry *entry = communicator_entry(comm);
+    if (!entry)
+        return 0;
     struct communicator *communicator = atomic_load_explicit(&entry->value, memory_order_relaxed);
     if (communicator->engine || communicator->nodes)
         return 0;
@@ -201,6 +218,28 @@ static inline int coll_run(struct coll_call *call, int *result, int (*in_space)(
     return coll_end(call, result);
 }
 
+/* ---- Nonblocking operations (nonblocking.c) ---- */
+
+/* Whether this process's MPI library can wait for requests of the layer's. The ranks agree on it:
+ * their answers may differ. */
+int nonblocking_is_possible(void);
+
+/* Bytes of zeroed shared memory that each rank needs, a multiple of SHARED_BLOCK_ALIGN. */
+size_t nonblocking_memory(void);
+/* `memory`: all ranks', rank i's at i * nonblocking_memory. The caller keeps the group's other
+ * ranks held. NULL: out of memory. */
+struct nonblocking *nonblocking_new(const struct group *group, void *memory);
+/* Whether this rank's operations are complete, and no other rank needs its operands any more: only
+ * then may it be freed. */
+int nonblocking_is_unused(const struct nonblocking *nonblocking);
+void nonblocking_free(struct nonblocking *nonblocking);
+
+/* Starts the operation of `call`, whose root, buffers and op are set. 1 with *request and *result;
+ * or 0: the MPI library runs the call, on all ranks. Decides by what MPI requires to be equal. */
+int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result);
+/* Makes progress of all operations. Returns 0. */
+int nonblocking_progress(void);
+
 /* ---- Arguments ----
  * Functions that check return MPI_SUCCESS or the class of the MPI library's error. */
 
@@ -232,6 +271,16 @@ int buf_block(const struct coll_buf *desc, const struct item_layout *type, int r
  */
 int buf_is_own_block(const struct coll_call *call, const struct coll_buf *one,
                      const struct coll_buf *blocks, const struct item_layout *type);
+
+/* Each checks the arguments of its operation, also of that with counts. recvtype is set if this
+ * rank receives, sendtype and own, the block that it sends to itself, if it is scatter's root; what
+ * is not set may be NULL. In place the data of MPI_Alltoall and MPI_Gather's root is recvbuf's. */
+int gather_check(const struct coll_call *call, struct typed_buf *sendblock,
+                 struct item_layout *recvtype);
+int scatter_check(const struct coll_call *call, struct item_layout *sendtype, struct typed_buf *own,
+                  struct typed_buf *recvblock);
+int alltoall_check(const struct coll_call *call, struct item_layout *sendtype,
+                   struct item_layout *recvtype);
 
 /* How a reduction combines items. */
 struct reduce_operation {

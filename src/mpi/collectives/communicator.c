@@ -7,7 +7,6 @@
 
 #include "mpi/collectives/coll_call.h"
 #include "mpi/collectives/nodes.h"
-#include "mpi/collectives/nonblocking.h"
 
 #include "mpi/group/group.h"
 #include "mpi/lifetime/lifetime.h"
@@ -208,12 +207,12 @@ static struct nonblocking *new_nonblocking(const struct communicator *communicat
 {
     const struct group *group = communicator->group;
     size_t engines = (size_t)group->ranks * engine_memory(group->ranks, group->is_oversubscribed);
-    return nonblocking_is_possible() ? nonblocking_new(group, communicator->counter,
-                                                       (char *)communicator->memory + engines)
-                                     : NULL;
+    return nonblocking_is_possible()
+               ? nonblocking_new(group, (char *)communicator->memory + engines)
+               : NULL;
 }
 
-/* What a rank has ready. */
+/* Bits that each rank tells the others of its preparations. */
 enum { READY = 1, READY_NONBLOCKING = 2 };
 
 /* Makes an engine on all ranks, or on none. */

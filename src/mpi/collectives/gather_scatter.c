@@ -7,19 +7,18 @@
 
 /* ---- Gather ---- */
 
-/* Checks this rank's arguments; sets the block that it sends and, if it receives, recv->type. */
-static int check_gather(struct coll_call *call, struct typed_buf *sendblock,
-                        struct recv_each_ctx *recv)
+int gather_check(const struct coll_call *call, struct typed_buf *sendblock,
+                 struct item_layout *recvtype)
 {
     int receives = coll_receives(call);
-    int error = receives ? buf_check_blocks(&call->recvbuf, call->size, BUF_RECEIVED, &recv->type)
+    int error = receives ? buf_check_blocks(&call->recvbuf, call->size, BUF_RECEIVED, recvtype)
                          : MPI_SUCCESS;
     if (error != MPI_SUCCESS)
         return error;
     if (call->sendbuf.addr == MPI_IN_PLACE)
-        return receives ? buf_block(&call->recvbuf, &recv->type, call->rank, sendblock)
+        return receives ? buf_block(&call->recvbuf, recvtype, call->rank, sendblock)
                         : coll_in_place_error();
-    if (receives && buf_is_own_block(call, &call->sendbuf, &call->recvbuf, &recv->type))
+    if (receives && buf_is_own_block(call, &call->sendbuf, &call->recvbuf, recvtype))
         return MPI_ERR_BUFFER;
     return buf_check(&call->sendbuf, BUF_SENT, sendblock);
 }
@@ -29,7 +28,7 @@ static int gather(struct coll_call *call)
 {
     struct typed_buf sendblock;
     struct recv_each_ctx recv = {call, &call->recvbuf, {0}};
-    int error = check_gather(call, &sendblock, &recv);
+    int error = gather_check(call, &sendblock, &recv.type);
     if (error != MPI_SUCCESS)
         return error;
     const struct engine_part own = typed_buf_part(&sendblock);
@@ -52,22 +51,33 @@ int coll_gather(struct coll_call *call, int *result)
 
 /* ---- Scatter ---- */
 
+int scatter_check(const struct coll_call *call, struct item_layout *sendtype, struct typed_buf *own,
+                  struct typed_buf *recvblock)
+{
+    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    int is_root = call->root == call->rank, in_place = recvbuf->addr == MPI_IN_PLACE;
+    enum buf_use use = coll_has_counts(call->operation) ? BUF_SENT : BUF_RECEIVED;
+    int error = is_root ? buf_check_blocks(sendbuf, call->size, use, sendtype) : MPI_SUCCESS;
+    if (error == MPI_SUCCESS && in_place && !is_root)
+        error = coll_in_place_error();
+    if (error == MPI_SUCCESS && is_root && buf_is_own_block(call, recvbuf, sendbuf, sendtype))
+        error = MPI_ERR_BUFFER;
+    if (error == MPI_SUCCESS && !in_place)
+        error = buf_check(recvbuf, BUF_RECEIVED, recvblock);
+    if (error == MPI_SUCCESS && !in_place && is_root)
+        error = buf_block(sendbuf, sendtype, call->rank, own);
+    return error;
+}
+
 /* MPI_SUCCESS, or the class of this rank's error before anything was exchanged. */
 static int scatter_from_root(struct coll_call *call)
 {
-    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
+    const struct coll_buf *sendbuf = &call->sendbuf;
     struct item_layout type;
     struct send_ctx send;
     struct typed_buf own = {0}, recvblock = {0};
-    int in_place = recvbuf->addr == MPI_IN_PLACE;
-    enum buf_use use = coll_has_counts(call->operation) ? BUF_SENT : BUF_RECEIVED;
-    int error = buf_check_blocks(sendbuf, call->size, use, &type);
-    if (error == MPI_SUCCESS && buf_is_own_block(call, recvbuf, sendbuf, &type))
-        error = MPI_ERR_BUFFER;
-    if (error == MPI_SUCCESS && !in_place)
-        error = buf_check(recvbuf, BUF_RECEIVED, &recvblock);
-    if (error == MPI_SUCCESS && !in_place)
-        error = buf_block(sendbuf, &type, call->rank, &own);
+    int in_place = call->recvbuf.addr == MPI_IN_PLACE;
+    int error = scatter_check(call, &type, &own, &recvblock);
     if (error == MPI_SUCCESS)
         error = send_begin(call, sendbuf, &type, 0, &send);
     if (error != MPI_SUCCESS)
@@ -85,9 +95,7 @@ static int scatter_from_root(struct coll_call *call)
 static int scatter_receive(struct coll_call *call)
 {
     struct typed_buf recvblock;
-    int error = call->recvbuf.addr == MPI_IN_PLACE
-                    ? coll_in_place_error()
-                    : buf_check(&call->recvbuf, BUF_RECEIVED, &recvblock);
+    int error = scatter_check(call, NULL, NULL, &recvblock);
     if (error != MPI_SUCCESS)
         return error;
     struct recv_ctx recv = {call, &recvblock};

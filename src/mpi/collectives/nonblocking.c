@@ -1,15 +1,19 @@
-/* src/mpi/collectives/nonblocking.c: MPI_Ibarrier, MPI_Ibcast, MPI_Igather, MPI_Iscatter,
- * MPI_Iallgather, MPI_Ialltoall, MPI_Ireduce, MPI_Iallreduce; see nonblocking.h.
+/* src/mpi/collectives/nonblocking.c: short nonblocking collective operations, for communicators
+ * whose ranks are all in one space: MPI_Ibarrier, MPI_Ibcast, MPI_Igather, MPI_Iscatter,
+ * MPI_Iallgather, MPI_Ialltoall, MPI_Ireduce, MPI_Iallreduce.
+ *
+ * Each rank publishes a copy of its operand when it starts an operation, and reads the operands of
+ * the others when it tests or waits. So an operation can complete on a rank as soon as the others
+ * have started it, whatever they do afterwards: none must make progress for another, and the order
+ * of calls that MPI allows is never restricted. That costs a second copy, so long operands are left
+ * to the MPI library.
  *
  * Requests are the library's own generalised requests, so every MPI_Wait and MPI_Test of the
  * library takes them. MPICH's extension has functions that the library calls when it tests or waits
  * for such a request; Open MPI calls a function at each step of its progress. */
-#include "mpi/collectives/nonblocking.h"
-
 #include <stdlib.h>
-#include <string.h>
 
-#include "mpi/pmpi/message.h"
+#include "mpi/collectives/coll_call.h"
 #include "onespace/sync/copy.h"
 
 /* ---- Operands ---- */
@@ -18,7 +22,7 @@ enum { LINE = SHARED_BLOCK_ALIGN, INLINE_BYTES = LINE - 32, FIRST_SLOTS = 4 };
 
 /* One rank's operand of one operation, as the others read it. */
 struct operand {
-    /* Of the operation, from 1 on. The owner sets it last (release); the others read it first
+    /* The operation's number, from 1 on. The owner sets it last (release); the others read it first
      * (acquire). */
     _Alignas(LINE) _Atomic uint64_t number;
     int16_t operation, is_failed; /* is_failed: the owner's arguments were wrong */
@@ -39,7 +43,7 @@ struct ring {
     struct operand operands[];
 };
 
-/* What a rank shares with the others. */
+/* One for each rank, in the memory that all share. */
 struct shared_rank {
     /* The last operation up to which this rank has read all that it needs. It writes (release); the
      * others read (acquire) before they reuse a slot. */
@@ -49,14 +53,14 @@ struct shared_rank {
 enum { SHARED_BYTES = sizeof(struct shared_rank) + sizeof(struct ring) + FIRST_SLOTS * LINE };
 
 /* The owner's: memory for operands that are too long for their slots. */
-struct room {
+struct long_operand {
     char *data;
     size_t bytes;
 };
 struct own_ring {
     struct ring *ring;
     struct own_ring *older; /* others may still look into it */
-    struct room rooms[];
+    struct long_operand long_operands[];
 };
 
 struct operation {
@@ -76,11 +80,10 @@ struct operation {
 
 struct nonblocking {
     const struct group *group;
-    _Atomic uint64_t *counter; /* of the task's collective operations */
-    char *memory;              /* of all ranks */
-    uint64_t started;          /* operations */
-    uint64_t started_by_all;   /* at least */
-    uint64_t free_until;       /* operations up to this one have a free slot */
+    char *memory;            /* of all ranks */
+    uint64_t started;        /* operations */
+    uint64_t started_by_all; /* at least */
+    uint64_t free_until;     /* operations up to this one have a free slot */
     struct own_ring *own;
     struct operation *first, **last; /* in the order of their starts: not yet read */
     struct operation *unused;
@@ -118,7 +121,8 @@ static uint64_t finished_by_all(const struct nonblocking *nonblocking)
 
 static struct own_ring *new_own_ring(struct ring *ring, struct own_ring *older)
 {
-    struct own_ring *own = calloc(1, sizeof(*own) + (size_t)ring->slots * sizeof(own->rooms[0]));
+    struct own_ring *own =
+        calloc(1, sizeof(*own) + (size_t)ring->slots * sizeof(own->long_operands[0]));
     if (own)
         *own = (struct own_ring){ring, older};
     return own;
@@ -159,7 +163,7 @@ static void await_free_slot(struct nonblocking *nonblocking, uint64_t number)
 
 /* The slot of operation `number`. */
 static struct operand *slot_for(struct nonblocking *nonblocking, uint64_t number,
-                                struct room **room)
+                                struct long_operand **longer)
 {
     if (number > nonblocking->free_until) {
         uint64_t finished = finished_by_all(nonblocking), slots = nonblocking->own->ring->slots;
@@ -169,20 +173,20 @@ static struct operand *slot_for(struct nonblocking *nonblocking, uint64_t number
             await_free_slot(nonblocking, number);
     }
     uint64_t slot = number & (nonblocking->own->ring->slots - 1);
-    *room = &nonblocking->own->rooms[slot];
+    *longer = &nonblocking->own->long_operands[slot];
     return &nonblocking->own->ring->operands[slot];
 }
 
-static char *room_for(struct operand *operand, struct room *room, size_t bytes)
+static char *memory_for(struct operand *operand, struct long_operand *longer, size_t bytes)
 {
     if (bytes <= INLINE_BYTES)
         return operand->inline_data;
-    if (bytes <= room->bytes)
-        return room->data;
-    free(room->data);
-    room->data = malloc(bytes);
-    room->bytes = room->data ? bytes : 0;
-    return room->data;
+    if (bytes <= longer->bytes)
+        return longer->data;
+    free(longer->data);
+    longer->data = malloc(bytes);
+    longer->bytes = longer->data ? bytes : 0;
+    return longer->data;
 }
 
 /* Copies `contribution`, NULL if the others need nothing, into this rank's operand. An error class:
@@ -190,10 +194,10 @@ static char *room_for(struct operand *operand, struct room *room, size_t bytes)
 static int publish(struct nonblocking *nonblocking, const struct operation *operation,
                    const struct typed_buf *contribution, int error)
 {
-    struct room *room;
-    struct operand *operand = slot_for(nonblocking, operation->number, &room);
+    struct long_operand *longer;
+    struct operand *operand = slot_for(nonblocking, operation->number, &longer);
     if (error == MPI_SUCCESS && contribution) {
-        char *to = room_for(operand, room, typed_buf_bytes(contribution));
+        char *to = memory_for(operand, longer, typed_buf_bytes(contribution));
         error = to ? typed_buf_pack(contribution, to) : MPI_ERR_NO_MEM;
         operand->data = to;
     }
@@ -223,7 +227,6 @@ static const struct operand *find_operand(struct nonblocking *nonblocking, int r
     }
 }
 
-/* MPICH refuses less data than a rank expects of a broadcast, Open MPI accepts it. */
 static int check_operand(const struct operation *operation, const struct operand *operand,
                          int source)
 {
@@ -232,9 +235,7 @@ static int check_operand(const struct operation *operation, const struct operand
         return report_mismatch(rank, source);
     if (operand->is_failed)
         return report_failed_peer(rank, source);
-    if (operand->bytes == operation->bytes ||
-        (operation->operation == COLL_BCAST && operand->bytes < operation->bytes &&
-         pmpi_is_open_mpi()))
+    if (operand->bytes == operation->bytes)
         return MPI_SUCCESS;
     coll_report_sizes(rank, source, operand->bytes, operation->bytes);
     return operand->bytes > operation->bytes ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
@@ -249,7 +250,8 @@ static int receive_block(const struct operation *operation, int block, const cha
     return result == MPI_SUCCESS ? typed_buf_receive(&to, &part) : result;
 }
 
-static int take(const struct operation *operation, const struct operand *operand, int source)
+static int receive_operand(const struct operation *operation, const struct operand *operand,
+                           int source)
 {
     int error = check_operand(operation, operand, source);
     if (error != MPI_SUCCESS)
@@ -304,7 +306,7 @@ static int all_have_started(const struct nonblocking *nonblocking, uint64_t numb
 /* A rank that reads nothing, such as the root of a broadcast, waits only for ranks that are far
  * behind: so the number of operands in its memory has a bound, beside what the program starts
  * without waiting. */
-static int is_near(struct nonblocking *nonblocking, uint64_t number)
+static int no_rank_is_far_behind(struct nonblocking *nonblocking, uint64_t number)
 {
     enum { AHEAD_MAX = 64 };
     uint64_t least = number > AHEAD_MAX ? number - AHEAD_MAX : 0;
@@ -325,7 +327,7 @@ static int read_operands(struct operation *operation)
     struct nonblocking *nonblocking = operation->of;
     int rank = nonblocking->group->rank, skips_own = !coll_is_reduction(operation->operation);
     if (!operation->end_rank)
-        return operation->is_complete || is_near(nonblocking, operation->number);
+        return operation->is_complete || no_rank_is_far_behind(nonblocking, operation->number);
     for (; operation->next_rank < operation->end_rank; operation->next_rank++) {
         int source = operation->next_rank;
         if (source == rank && skips_own)
@@ -333,9 +335,8 @@ static int read_operands(struct operation *operation)
         const struct operand *operand = find_operand(nonblocking, source, operation->number);
         if (!operand)
             return 0;
-        int error =
-            operation->error == MPI_SUCCESS ? take(operation, operand, source) : operation->error;
-        operation->error = error;
+        if (operation->error == MPI_SUCCESS)
+            operation->error = receive_operand(operation, operand, source);
     }
     return 1;
 }
@@ -542,7 +543,7 @@ static int find_bytes(const struct coll_buf *buf, MPI_Count *bytes)
 }
 
 /* The buffer whose size all ranks know; NULL: none. Longer ones than *max are the library's. */
-static const struct coll_buf *known_buf(const struct coll_call *call, MPI_Count *max)
+static const struct coll_buf *buf_of_agreed_size(const struct coll_call *call, MPI_Count *max)
 {
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     *max = BLOCK_MAX_BYTES;
@@ -572,7 +573,7 @@ static int find_reduction(const struct coll_call *call, struct reduce_operation 
     return *error != MPI_SUCCESS || (!reduction->type.layout && reduction->loop);
 }
 
-/* What an operation needs of its arguments. */
+/* The data of a call on this rank. */
 struct arguments {
     struct typed_buf contribution;
     int contributes;
@@ -585,21 +586,10 @@ struct arguments {
 static int prepare_gather(const struct coll_call *call, struct operation *operation,
                           struct arguments *arguments)
 {
-    const struct coll_buf *recvbuf = &call->recvbuf;
-    int receives = coll_receives(call), in_place = call->sendbuf.addr == MPI_IN_PLACE;
-    int error = receives ? buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &operation->type)
-                         : MPI_SUCCESS;
-    if (error == MPI_SUCCESS && in_place && !receives)
-        error = coll_in_place_error();
-    if (error == MPI_SUCCESS && !in_place && receives &&
-        buf_is_own_block(call, &call->sendbuf, recvbuf, &operation->type))
-        error = MPI_ERR_BUFFER;
-    if (error == MPI_SUCCESS)
-        error = in_place
-                    ? buf_block(recvbuf, &operation->type, call->rank, &arguments->contribution)
-                    : buf_check(&call->sendbuf, BUF_SENT, &arguments->contribution);
+    int receives = coll_receives(call);
+    int error = gather_check(call, &arguments->contribution, &operation->type);
     arguments->contributes = call->root != call->rank;
-    if (receives && !in_place)
+    if (receives && call->sendbuf.addr != MPI_IN_PLACE)
         arguments->own = arguments->contribution;
     operation->end_rank = receives ? call->size : 0;
     return error;
@@ -608,52 +598,38 @@ static int prepare_gather(const struct coll_call *call, struct operation *operat
 static int prepare_alltoall(const struct coll_call *call, struct operation *operation,
                             struct arguments *arguments)
 {
-    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
-    int in_place = sendbuf->addr == MPI_IN_PLACE;
+    int in_place = call->sendbuf.addr == MPI_IN_PLACE;
+    const struct coll_buf *from = in_place ? &call->recvbuf : &call->sendbuf;
     struct item_layout sendtype;
-    int error = buf_check_blocks(recvbuf, call->size, BUF_RECEIVED, &operation->type);
-    if (error == MPI_SUCCESS)
-        error = buf_check_blocks(in_place ? recvbuf : sendbuf, call->size,
-                                 in_place ? BUF_RECEIVED : BUF_SENT, &sendtype);
-    if (error == MPI_SUCCESS && sendbuf->addr == recvbuf->addr &&
-        sendbuf->datatype == recvbuf->datatype && !coll_may_alias())
-        error = MPI_ERR_BUFFER;
+    int error = alltoall_check(call, &sendtype, &operation->type);
     if (error != MPI_SUCCESS)
         return error;
-    const struct coll_buf *from = in_place ? recvbuf : sendbuf;
     arguments->contribution = (struct typed_buf){from->addr, from->count * call->size, sendtype};
     arguments->contributes = 1;
     operation->end_rank = call->size;
-    return in_place ? MPI_SUCCESS : buf_block(sendbuf, &sendtype, call->rank, &arguments->own);
+    return in_place ? MPI_SUCCESS : buf_block(from, &sendtype, call->rank, &arguments->own);
 }
 
 static int prepare_scatter(const struct coll_call *call, struct operation *operation,
                            struct arguments *arguments)
 {
-    const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
-    int is_root = call->root == call->rank, in_place = recvbuf->addr == MPI_IN_PLACE;
+    const struct coll_buf *sendbuf = &call->sendbuf;
     struct item_layout sendtype;
     struct typed_buf recvblock = {0};
-    int error =
-        is_root ? buf_check_blocks(sendbuf, call->size, BUF_RECEIVED, &sendtype) : MPI_SUCCESS;
-    if (error == MPI_SUCCESS && in_place && !is_root)
-        error = coll_in_place_error();
-    if (error == MPI_SUCCESS && is_root && buf_is_own_block(call, recvbuf, sendbuf, &sendtype))
-        error = MPI_ERR_BUFFER;
-    if (error == MPI_SUCCESS && !in_place)
-        error = buf_check(recvbuf, BUF_RECEIVED, &recvblock);
+    int error = scatter_check(call, &sendtype, &arguments->own, &recvblock);
     if (error != MPI_SUCCESS)
         return error;
     operation->type = recvblock.type;
-    operation->next_rank = call->root;
-    operation->end_rank = is_root ? 0 : call->root + 1;
-    if (!is_root)
+    if (call->root != call->rank) {
+        operation->next_rank = call->root;
+        operation->end_rank = call->root + 1;
         return MPI_SUCCESS;
+    }
     arguments->contribution =
         (struct typed_buf){sendbuf->addr, sendbuf->count * call->size, sendtype};
     arguments->contributes = 1;
     operation->bytes = (size_t)sendbuf->count * sendtype.size; /* which recvbuf's may not be */
-    return in_place ? MPI_SUCCESS : buf_block(sendbuf, &sendtype, call->rank, &arguments->own);
+    return MPI_SUCCESS;
 }
 
 static int prepare_bcast(const struct coll_call *call, struct operation *operation,
@@ -797,7 +773,7 @@ static int start(struct nonblocking *nonblocking, const struct coll_call *call, 
         return fail_start(operation, call, error, request);
     enqueue(nonblocking, operation);
     *request = operation->request;
-    if (!operation->end_rank && is_near(nonblocking, operation->number))
+    if (!operation->end_rank && no_rank_is_far_behind(nonblocking, operation->number))
         complete(operation);
     if (nonblocking->first->is_complete)
         progress(nonblocking);
@@ -806,8 +782,9 @@ static int start(struct nonblocking *nonblocking, const struct coll_call *call, 
 
 int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
 {
+    struct handle_entry *entry = communicator_entry(call->comm);
     struct communicator *communicator =
-        handle_table_find(&communicator_table, (uintptr_t)call->comm);
+        entry ? atomic_load_explicit(&entry->value, memory_order_relaxed) : NULL;
     struct nonblocking *nonblocking = communicator ? communicator->nonblocking : NULL;
     if (!nonblocking || (pmpi_is_open_mpi() && !coll_is_reduction(call->operation)))
         return 0; /* Open MPI's own, which only move data, are as fast */
@@ -816,7 +793,7 @@ int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
     call->size = group->ranks;
     MPI_Count bytes = 0, max;
     struct reduce_operation reduction = {0};
-    const struct coll_buf *known = known_buf(call, &max);
+    const struct coll_buf *known = buf_of_agreed_size(call, &max);
     int error = known ? find_bytes(known, &bytes) : MPI_SUCCESS;
     if (error == MPI_SUCCESS && known && (!bytes || bytes > max))
         return 0;
@@ -827,9 +804,7 @@ int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
         error = MPI_ERR_ROOT;
     *result = start(nonblocking, call, (size_t)bytes, &reduction, error, request);
     if (*result == MPI_SUCCESS)
-        atomic_store_explicit(nonblocking->counter,
-                              atomic_load_explicit(nonblocking->counter, memory_order_relaxed) + 1,
-                              memory_order_relaxed);
+        communicator_count(communicator);
     return 1;
 }
 
@@ -840,15 +815,13 @@ size_t nonblocking_memory(void)
     return SHARED_BYTES;
 }
 
-struct nonblocking *nonblocking_new(const struct group *group, _Atomic uint64_t *counter,
-                                    void *memory)
+struct nonblocking *nonblocking_new(const struct group *group, void *memory)
 {
     struct nonblocking *made =
         calloc(1, sizeof(*made) + (size_t)group->ranks * sizeof(made->read[0]));
     if (!made)
         return NULL;
     made->group = group;
-    made->counter = counter;
     made->memory = memory;
     made->last = &made->first;
     made->free_until = FIRST_SLOTS;
@@ -888,7 +861,7 @@ void nonblocking_free(struct nonblocking *nonblocking)
     for (struct own_ring *own = nonblocking->own, *older; own; own = older) {
         older = own->older;
         for (uint64_t i = 0; i < own->ring->slots; i++)
-            free(own->rooms[i].data);
+            free(own->long_operands[i].data);
         if (own->ring != first_ring(nonblocking, nonblocking->group->rank))
             shared_block_free(own->ring);
         free(own);

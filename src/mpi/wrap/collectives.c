@@ -1,4 +1,5 @@
-/* src/mpi/wrap/collectives.c: wraps MPI's collective operations, with int and with large counts.
+/* src/mpi/wrap/collectives.c: wraps MPI's collective operations, with int and with large counts,
+ * and nonblocking ones.
  *
  * Each wrapper asks first whether the MPI library serves the communicator, then has the layer run
  * the call (mpi/collectives/coll_call.h), or calls the library. A library without functions for
@@ -398,3 +399,87 @@ INT_AND_LARGE(EXSCAN, Exscan)
                              datatype, op, comm);                                                  \
     }
 INT_AND_LARGE(REDUCE_SCATTER, Reduce_scatter)
+
+/* ---- Nonblocking operations ----
+ *
+ * Those with large counts, with a count for each rank, and the persistent ones are the library's.
+ */
+
+#define IN_LAYER_NONBLOCKING(call) nonblocking_start(&(call), request, &result)
+
+WRAP(Ibarrier)
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
+{
+    int result;
+    const struct coll_buf none = {0};
+    return IN_LAYER_NONBLOCKING(CALL(COLL_BARRIER, none, none, COLL_ALL_RANKS))
+               ? result
+               : pmpi()->Ibarrier(comm, request);
+}
+
+WRAP(Ibcast)
+int MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm,
+               MPI_Request *request)
+{
+    int result;
+    return IN_LAYER_NONBLOCKING(BCAST_CALL)
+               ? result
+               : pmpi()->Ibcast(buffer, count, datatype, root, comm, request);
+}
+
+#define IROOTED(name, operation)                                                                   \
+    WRAP(name)                                                                                     \
+    int MPI_##name(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,       \
+                   int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,                  \
+                   MPI_Request *request)                                                           \
+    {                                                                                              \
+        int result;                                                                                \
+        return IN_LAYER_NONBLOCKING(ROOTED_CALL(operation))                                        \
+                   ? result                                                                        \
+                   : pmpi()->name(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,      \
+                                  root, comm, request);                                            \
+    }
+IROOTED(Igather, COLL_GATHER)
+IROOTED(Iscatter, COLL_SCATTER)
+
+#define ITO_ALL(name, operation)                                                                   \
+    WRAP(name)                                                                                     \
+    int MPI_##name(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,       \
+                   int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)      \
+    {                                                                                              \
+        int result;                                                                                \
+        return IN_LAYER_NONBLOCKING(TO_ALL_CALL(operation))                                        \
+                   ? result                                                                        \
+                   : pmpi()->name(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,      \
+                                  comm, request);                                                  \
+    }
+ITO_ALL(Iallgather, COLL_ALLGATHER)
+ITO_ALL(Ialltoall, COLL_ALLTOALL)
+
+WRAP(Ireduce)
+int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                int root, MPI_Comm comm, MPI_Request *request)
+{
+    int result;
+    return IN_LAYER_NONBLOCKING(REDUCE_CALL)
+               ? result
+               : pmpi()->Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+}
+
+WRAP(Iallreduce)
+int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                   MPI_Comm comm, MPI_Request *request)
+{
+    int result;
+    return IN_LAYER_NONBLOCKING(REDUCE_ALL_CALL(COLL_ALLREDUCE))
+               ? result
+               : pmpi()->Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
+}
+
+/* MPICH polls the layer's requests in all calls that test or wait, but not in this one. */
+WRAP(Request_get_status)
+int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+    (void)nonblocking_progress();
+    return pmpi()->Request_get_status(request, flag, status);
+}

@@ -27,7 +27,7 @@ static int item(unsigned number, int from, int to, int at)
                  40);
 }
 
-/* Makes what the communicator's engine needs. */
+/* The first reduction sets the communicator up for the layer. */
 static void use_layer(MPI_Comm comm)
 {
     int one = 1, sum = 0;
