@@ -463,6 +463,7 @@ typedef int mpich_class_allocate(int class, void *extra, MPI_Request *request);
 typedef int openmpi_register(int (*function)(void));
 
 static mpich_class_allocate *class_allocate;
+static openmpi_register *progress_register;
 static int request_class;
 
 static struct nonblocking *active; /* have operations that are not complete */
@@ -494,8 +495,8 @@ static void *mpich_symbol(const char *name)
 static int find_requests(void)
 {
     if (pmpi_is_open_mpi()) {
-        openmpi_register *add = (openmpi_register *)pmpi_symbol("opal_progress_register");
-        return add && add(nonblocking_progress) == 0;
+        progress_register = (openmpi_register *)pmpi_symbol("opal_progress_register");
+        return progress_register != NULL;
     }
     mpich_class_create *create = (mpich_class_create *)mpich_symbol("PMPIX_Grequest_class_create");
     class_allocate = (mpich_class_allocate *)mpich_symbol("PMPIX_Grequest_class_allocate");
@@ -516,11 +517,18 @@ int nonblocking_is_possible(void)
     return found;
 }
 
+/* Open MPI's progress calls the layer from the first operation on: programs that start none do not
+ * pay for it. */
 static int start_request(struct operation *operation)
 {
-    return class_allocate ? class_allocate(request_class, operation, &operation->request)
-                          : pmpi()->Grequest_start(set_status, free_request, cancel_nothing,
-                                                   operation, &operation->request);
+    static int is_registered;
+    if (class_allocate)
+        return class_allocate(request_class, operation, &operation->request);
+    if (!is_registered && progress_register(nonblocking_progress) != 0)
+        return MPI_ERR_NO_MEM;
+    is_registered = 1;
+    return pmpi()->Grequest_start(set_status, free_request, cancel_nothing, operation,
+                                  &operation->request);
 }
 
 /* ---- Starting ---- */
@@ -782,12 +790,14 @@ static int start(struct nonblocking *nonblocking, const struct coll_call *call, 
 
 int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
 {
+    if (!coll_is_reduction(call->operation) && pmpi_is_open_mpi())
+        return 0; /* its own, which only move data, are as fast */
     struct handle_entry *entry = communicator_entry(call->comm);
     struct communicator *communicator =
         entry ? atomic_load_explicit(&entry->value, memory_order_relaxed) : NULL;
     struct nonblocking *nonblocking = communicator ? communicator->nonblocking : NULL;
-    if (!nonblocking || (pmpi_is_open_mpi() && !coll_is_reduction(call->operation)))
-        return 0; /* Open MPI's own, which only move data, are as fast */
+    if (!nonblocking)
+        return 0;
     const struct group *group = nonblocking->group;
     call->rank = group->rank;
     call->size = group->ranks;
