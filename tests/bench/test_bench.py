@@ -380,10 +380,29 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
 
 
 def test_solvers_measures_with_equal_results(bench):
-    found = bench("solvers", "--mpi", need("mpich"), "--points", "8,24", "--repeats", "1", "--no-plot")
-    assert set(found) == {f"mpich/2/cg/{way}" for way in ("processes", "tasks", "ours", "limit")}
+    found = bench("solvers", "--mpi", need("mpich"), "--points", "8,32", "--repeats", "1", "--no-plot")
+    assert set(found) == {f"mpich/2/{solver}/{way}" for way in ("processes", "tasks", "ours", "limit")
+                          for solver in ("cg", "stencil", "transpose", "sparse", "particles")}
     for series in found.values():
-        check_series(series, [8, 24], 1)
+        check_series(series, [8, 32], 1)
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4])
+def test_solvers_result_does_not_depend_on_the_ranks(job, tmp_path, ranks):
+    mpi = MPIS[need("mpich")]
+    for solver, expected in {"stencil": 0.178752389408823, "transpose": 26024.3142668075, "sparse": 11.5005980679319,
+                             "particles": -8733.89285583434}.items():
+        program = tmp_path / solver
+        job.run([*mpi.compiler, "-O1", "-D_GNU_SOURCE", "-o", program, BENCH / "solvers/solver.c",
+                 BENCH / f"solvers/{solver}.c", "-lm"]).expect()
+        done = job.run(mpi.command(ranks, [program, "-b", "1", "-t", "0.1", "64"])).expect()
+        found = float(done.out.split(f"{solver}/result 64 ")[1])
+        assert abs(found - expected) <= 1e-9 * abs(expected), done
+
+
+def test_solvers_refuses_what_its_programs_cannot_divide(job):
+    done = job.run([BENCH / "solvers/run", "--points", "24"]).expect(2)
+    assert "a power of two of points along an edge, 3 for each rank" in done.err, done
 
 
 def test_solvers_notices_wrong_results(job, tmp_path):
@@ -648,6 +667,58 @@ def test_interleaving_gives_each_repeat_one_sample_per_variant():
         return run
     samples = ob.Interleaver().run({name: variant(name) for name in "ab"}, 3, lambda text: None)
     assert order == list("ababab") and samples == {"a": {8: [1, 3, 5]}, "b": {8: [2, 4, 6]}}
+
+
+class Clock:
+    """A place whose deadline passes when it has been asked so many times."""
+
+    def __init__(self, times):
+        self.times = times
+
+    @property
+    def deadline(self):
+        self.times -= 1
+        return 1 if self.times < 0 else None
+
+
+def test_time_limit_keeps_the_repeats_that_are_complete():
+    sys.path.insert(0, str(BENCH / "lib"))
+    import onespace_bench as ob
+
+    def repeats(interleaver):
+        return interleaver.run({"a": lambda: {8: 1}, "b": lambda: {8: 2}}, 3, lambda text: None)
+    late = ob.Interleaver(Clock(0))  # the first repeat is made in any case
+    assert repeats(late) == {"a": {8: [1]}, "b": {8: [2]}} and late.is_cut
+    with pytest.raises(ob.Ended):
+        repeats(late)
+    in_time = ob.Interleaver(Clock(100))
+    assert repeats(in_time) == {"a": {8: [1] * 3}, "b": {8: [2] * 3}} and not in_time.is_cut
+
+
+def test_a_benchmark_that_is_cut_short_says_so(bench, tmp_path):
+    found = bench("cachelines", "--time-limit", "0.001", "--repeats", "3", "--no-plot")
+    assert {len(samples) for series in found.values() for samples in series["samples"]} == {1}
+
+
+def test_programs_are_compiled_once_where_they_are_kept(job, tmp_path):
+    run = [BENCH / "cachelines/run", "--no-plot", "--repeats", "1", "--results", tmp_path / "results"]
+    done = job.run([*run, "--compile"], env={"ONESPACE_BIN": ONESPACE}).expect(2)
+    assert "ONESPACE_BENCH_PROGRAMS must name the directory" in done.err, done
+    kept = {"ONESPACE_BIN": ONESPACE, "ONESPACE_BENCH_PROGRAMS": str(tmp_path / "programs")}
+    job.run([*run, "--compile"], env=kept).expect()
+    assert os.listdir(tmp_path / "programs") == ["p2p-limit"] and not (tmp_path / "results").exists()
+    built = (tmp_path / "programs/p2p-limit").stat().st_mtime_ns
+    job.run(run, env=kept).expect()
+    assert (tmp_path / "programs/p2p-limit").stat().st_mtime_ns == built
+
+
+def test_cachelines_measures_all_pairs(bench):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two CPUs are needed")
+    found = bench("cachelines", "--cpus", "2", "--repeats", "2", "--no-plot")
+    first, second = found
+    assert found[first]["x"] == [int(second)] and found[second]["x"] == [int(first)]
+    assert found[first]["samples"] == found[second]["samples"] and min(found[first]["samples"][0]) > 0
 
 
 def test_p2p_estimates_its_duration(job, tmp_path):
