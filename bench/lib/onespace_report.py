@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """bench/lib/onespace_report.py: renders the benchmarks' JSON (onespace-bench/1) as one page: a summary, then a
-section per file, most asked first, with figures (onespace_figures.py), the paper's claim, and the machine.
+section per file, most asked first, with figures (onespace_figures.py), the paper's claim, and the machine. A file of a
+node kit (onespace-node/1) holds many results and the checks of its node; those of several nodes stand side by side.
 The page is self-contained: no scripts, and no external fonts or pictures. Without matplotlib it has tables only."""
 import argparse
 import base64
@@ -22,14 +23,15 @@ from onespace_bench import COUNTS, NAMES
 from onespace_figures import quantity, quantity_spread, x_text
 
 NAME = "report.html"
+NODE_FORMAT = "onespace-node/1"
 UNITS = ("s", "bytes", "count", "cycles", "ratio")
 CLAIM_LINES = 6   # comparisons beside the paper's claim
 SUMMARY_LINES = 3  # comparisons of one result in the summary
 ROWS_MAX = 64  # of a table: longer ones are thinned evenly
 # The order of the sections, by the beginnings of the files' names; the others follow by name.
-ORDER = ("p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale", "waits", "windows",
-         "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations", "xpmem", "heap",
-         "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "adios2")
+ORDER = ("cachelines", "p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale",
+         "waits", "windows", "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations",
+         "xpmem", "heap", "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "adios2")
 REPEATS_ENOUGH = 5
 EQUAL = 0.03   # smaller differences count as none
 WIDE = 0.3     # of the middle half of the ratios, relative to their median
@@ -68,22 +70,57 @@ th, td { padding: .15rem .6rem; text-align: left; border-bottom: 1px solid var(-
 
 # ---- Reading ----
 
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a result was found: a file of its own, or a node's file."""
+    path: pathlib.Path
+    stem: str         # names the benchmark, as p2p-fresh
+    host: str = ""    # of a node's file
+
+    def __str__(self):
+        return f"{self.path}" if not self.host else f"{self.path}: {self.stem}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """What a node kit found, without the results of its benchmarks."""
+    path: pathlib.Path
+    head: dict
+    parts: list
+
+
 def read(path):
-    """The result; raises ValueError with the reason."""
+    """The JSON of a result or a node; raises ValueError with the reason."""
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError) as error:
         raise ValueError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(result, dict) or result.get("format") != ob.FORMAT:
+    if not isinstance(data, dict) or data.get("format") not in (ob.FORMAT, NODE_FORMAT):
         raise ValueError(f"is not of the format {ob.FORMAT}, which the benchmarks write")
+    check_all(check_node if data["format"] == NODE_FORMAT else check, data)
+    return data
+
+
+def check_all(function, data):
+    """Raises ValueError with the reason if the function raises anything that damaged data lead to."""
     try:
-        check(result)
+        function(data)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"is damaged: {reason}; run its benchmark again") from None
-    return result
+
+
+def check_node(data):
+    for name in ("host", "began", "kernel", "libc"):
+        require(isinstance(data[name], str), f"{name} is not text")
+    require(isinstance(data["cpus"], int), "cpus is not a number")
+    for part in data["parts"]:
+        for name in ("name", "outcome", "output"):
+            require(isinstance(part[name], str), f"{name} of a part is not text")
+        check_numbers([part["seconds"]])
+    require(isinstance(data["results"], dict), "results is not an object")
 
 
 def check(result):
@@ -119,22 +156,38 @@ def require(condition, text):
         raise ValueError(text)
 
 
-def collect(directories):
-    """([(path, result)], [(path, reason)]) of all *.json in the directories, each file once: read, and rejected."""
-    found, rejected, seen = [], [], set()
-    for directory in directories:
-        if not directory.is_dir():
-            rejected.append((directory, "is not a directory"))
+def collect(paths):
+    """([(Source, result)], [Node], [(path, reason)]) of all *.json in the directories and of the files, each once:
+    read, and rejected."""
+    found, nodes, rejected, seen = [], [], [], set()
+    for given in paths:
+        if not given.exists():
+            rejected.append((given, "does not exist"))
             continue
-        for path in sorted(directory.glob("*.json")):
+        for path in sorted(given.glob("*.json")) if given.is_dir() else [given]:
             if path.resolve() in seen:
                 continue
             seen.add(path.resolve())
             try:
-                found.append((path, read(path)))
+                data = read(path)
             except ValueError as error:
                 rejected.append((path, str(error)))
-    return found, rejected
+                continue
+            if data["format"] == ob.FORMAT:
+                found.append((Source(path, path.stem), data))
+                continue
+            nodes.append(Node(path, {name: data[name] for name in ("host", "began", "kernel", "libc", "cpus")},
+                              data["parts"]))
+            for stem, result in sorted(data["results"].items()):
+                if given.is_dir() and (path.parent / f"{stem}.json").exists():
+                    continue  # the kit leaves each result beside the node's file, too
+                source = Source(path, stem, data["host"])
+                try:
+                    check_all(check, result)
+                    found.append((source, result))
+                except ValueError as error:
+                    rejected.append((source, str(error)))
+    return found, nodes, rejected
 
 
 # ---- Layouts ----
@@ -190,13 +243,16 @@ class Comparison:
     ratio: ob.Spread  # the first peer's over the second's, within each repeat
     repeats: int
 
-    def sentence(self, layout, versions):
+    def place(self, layout, versions):
+        """What is compared, and at which x."""
         x = layout.x_of(self.parts)
         at = x_text(x, self.x)
         at = " ".join((at, x.label) if x.kind == COUNTS else (x.label, at)).strip()
-        head = ", ".join([*(versions.get(part, part) for part in self.parts), at])
+        return ", ".join([*(versions.get(part, part) for part in self.parts), at])
+
+    def sentence(self, layout, versions):
         before, after = (quantity(spread.median, self.unit) for spread in self.spreads)
-        return f"{head}: {after} ({self.peers[1]}) instead of {before} ({self.peers[0]})"
+        return f"{self.place(layout, versions)}: {after} ({self.peers[1]}) instead of {before} ({self.peers[0]})"
 
     def is_unclear(self):
         return self.ratio.low <= 1 <= self.ratio.high and self.ratio.high - self.ratio.low > 4 * EQUAL
@@ -302,14 +358,27 @@ def numbers_table(panel):
     step = math.ceil(len(points) / ROWS_MAX)
     columns = [dict(zip(curve.x, curve.spreads())) for curve in panel.curves]
     head = "".join(f"<th>{escaped(text)}</th>" for text in [panel.x.label, *(curve.label for curve in panel.curves)])
+    shade = shading(panel) if panel.is_matrix else lambda median: ""
     rows = "".join(
         f"<tr><td>{escaped(x_text(panel.x, x))}</td>" + "".join(
-            f"<td>{escaped(quantity_spread(column[x], panel.unit)) if x in column else ''}</td>" for column in columns)
+            f"<td{shade(column[x].median)}>{escaped(quantity_spread(column[x], panel.unit))}</td>" if x in column
+            else "<td></td>" for column in columns)
         + "</tr>" for x in points[::step])
     thinned = f", every {step}th row of {len(points)}" if step > 1 else ""
     is_open = "" if figures.matplotlib else " open"
     return (f"<details{is_open}><summary>Numbers: medians and quartiles{thinned}</summary>"
             f"<div class=scroll><table><tr>{head}</tr>{rows}</table></div></details>")
+
+
+def shading(panel):
+    """A function that gives the attribute of a heat map's cell: the larger the median, the deeper its colour."""
+    medians = [spread.median for curve in panel.curves for spread in curve.spreads() if spread.median > 0]
+    low, high = min(medians, default=1), max(medians, default=1)
+
+    def shade(median):
+        depth = math.log(median / low) / math.log(high / low) if median > 0 and high > low else 0
+        return f' style="background: rgb(213 94 0 / {10 + round(60 * depth)}%)"'
+    return shade
 
 
 def figure_html(panel, question, peers):
@@ -331,8 +400,8 @@ def figure_html(panel, question, peers):
 def summary_html(found):
     """A row for each of the first comparisons of each result, and for its largest loss."""
     rows = ""
-    for number, (path, result) in enumerate(found, 1):
-        layout, busy = layout_of(path.stem, result), was_busy(result)
+    for number, (source, result) in enumerate(found, 1):
+        layout, busy = layout_of(source.stem, result), was_busy(result)
         compared, others = shown(result, layout, SUMMARY_LINES)
         for place, comparison in enumerate(compared):
             style = "level" if busy or comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
@@ -350,7 +419,7 @@ def summary_html(found):
             "point of its figure. Figures of other machines differ.</p></section>")
 
 
-def facts_of(path, result):
+def facts_of(source, result):
     yield "machine", machine_text(result["machine"])
     cas = result["machine"]["cache_line_round_trip_s"]
     if cas:
@@ -361,16 +430,16 @@ def facts_of(path, result):
     yield "samples", (f"{' to '.join(map(str, dict.fromkeys((min(repeats), max(repeats)))))} per point, interleaved; "
                       "medians, bands and whiskers: quartiles")
     yield "command", result["command"]
-    changed = datetime.datetime.fromtimestamp(path.stat().st_mtime).isoformat(" ", "minutes")
-    yield "file", f"{path}, of {changed}"
+    changed = datetime.datetime.fromtimestamp(source.path.stat().st_mtime).isoformat(" ", "minutes")
+    yield "file", f"{source}, of {changed}"
     for note in result.get("notes", []):
         yield "note", note
 
 
-def section_html(number, path, result):
-    layout = layout_of(path.stem, result)
+def section_html(number, source, result):
+    layout = layout_of(source.stem, result)
     paper = result["paper"]
-    facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(path, result))
+    facts = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in facts_of(source, result))
     found = "".join(f"<div>{escaped(comparison.sentence(layout, result['versions']) + ': ' + comparison.gain())}</div>"
                     for comparison in shown(result, layout, CLAIM_LINES)[0])
     parts = [figure_html(panel, result["question"], layout.peers[0])
@@ -384,23 +453,88 @@ def section_html(number, path, result):
             f"<div class=source>{escaped(paper['document'])}</div></div></div></div>{more}<dl>{facts}</dl></section>")
 
 
-def page_html(found, rejected):
+def nodes_of(found):
+    """{name of a node: {stem: result}} of the results that come from nodes' files."""
+    nodes = {}
+    for source, result in found:
+        if source.host:
+            nodes.setdefault((source.path, source.host), {})[source.stem] = result
+    hosts = [host for _, host in nodes]
+    return {host if hosts.count(host) == 1 else f"{host} ({path})": results for (path, host), results in nodes.items()}
+
+
+def side_by_side_html(found):
+    """A row for each comparison that at least two nodes have, a column for each node."""
+    nodes = nodes_of(found)
+    if len(nodes) < 2:
+        return ""
+    rows = ""
+    for stem in dict.fromkeys(source.stem for source, _ in found if source.host):
+        cells, titles = {}, {}
+        for name, results in nodes.items():
+            if stem not in results:
+                continue
+            layout = layout_of(stem, results[stem])
+            for pair in pairs(results[stem], layout):
+                for x in pair.samples:
+                    comparison = pair.at(x)
+                    key = (*comparison.parts, x)
+                    titles.setdefault(key, comparison.place(layout, {}))
+                    cells.setdefault(key, {})[name] = comparison
+        for key, by_node in cells.items():
+            if len(by_node) > 1:
+                rows += f"<tr><td>{escaped(stem)}: {escaped(titles[key])}</td>" + "".join(
+                    side_by_side_cell(by_node.get(name)) for name in nodes) + "</tr>"
+    if not rows:
+        return ""
+    heads = "".join(f"<th>{escaped(name)}</th>" for name in ["what", *nodes])
+    return ("<section><h2>Nodes side by side</h2><p class=faint>The compared variant's median, and what it gained over "
+            "its peer on the same node.</p>"
+            f"<div class=scroll><table><tr>{heads}</tr>{rows}</table></div></section>")
+
+
+def side_by_side_cell(comparison):
+    if not comparison:
+        return "<td></td>"
+    style = "level" if comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
+    return (f"<td>{escaped(quantity(comparison.spreads[1].median, comparison.unit))}, "
+            f"<span class={style}>{escaped(comparison.gain())}</span></td>")
+
+
+def node_html(node):
+    """The parts of a node kit: how each ended, and what the checks printed."""
+    head = node.head
+    rows = "".join(f"<tr><td>{escaped(part['name'])}</td><td class={part_style(part)}>{escaped(part['outcome'])}</td>"
+                   f"<td>{part['seconds']:.0f} s</td></tr>" for part in node.parts)
+    outputs = "".join(f"<details><summary>{escaped(part['name'])}: its output</summary><pre class=scroll>"
+                      f"{escaped(part['output'])}</pre></details>" for part in node.parts if part["output"])
+    return (f"<section><h2>Node {escaped(head['host'])}</h2><p>{head['cpus']} CPUs, Linux {escaped(head['kernel'])}, "
+            f"{escaped(head['libc'])}; begun {escaped(head['began'])}.</p><div class=scroll><table><tr><th>part</th>"
+            f"<th>outcome</th><th>time</th></tr>{rows}</table></div>{outputs}</section>")
+
+
+def part_style(part):
+    return "loss" if part["outcome"].startswith(("failed", "stopped")) else "level"
+
+
+def page_html(found, nodes, rejected):
     contents = "".join(f'<li><a href="#q{number}">{escaped(result["question"])}</a> '
-                       f"<span class=faint>{escaped(path.name)}</span></li>"
-                       for number, (path, result) in enumerate(found, 1))
+                       f"<span class=faint>{escaped(source.host or source.path.name)}</span></li>"
+                       for number, (source, result) in enumerate(found, 1))
     left_out = "".join(f"<li>{escaped(path)}: {escaped(reason)}</li>" for path, reason in rejected)
     if left_out:
         left_out = f"<section><h2>Left out</h2><ul class=note>{left_out}</ul></section>"
-    sections = "".join(section_html(number, path, result) for number, (path, result) in enumerate(found, 1))
+    sections = "".join(section_html(number, source, result) for number, (source, result) in enumerate(found, 1))
     now = datetime.datetime.now().isoformat(" ", "minutes")
     return ("<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8>"
             '<meta name=viewport content="width=device-width, initial-scale=1"><title>onespace: measurements</title>'
             f"<style>{STYLE}</style></head><body><h1>onespace: measurements</h1><p class=faint>Made {now} by onespace "
-            f"report of {len(found)} file{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are the same "
+            f"report of {len(found)} result{'s' if len(found) > 1 else ''}. Limits, dashed and grey, are the same "
             "work without a protocol, such as memcpy between two threads, measured interleaved with the rest; another "
             "way of copying can be faster. Axes are logarithmic where the values span "
             "decades.</p>"
-            f"{summary_html(found)}<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
+            f"{summary_html(found) if found else ''}{side_by_side_html(found)}{''.join(map(node_html, nodes))}"
+            f"<nav><ol>{contents}</ol></nav>{sections}{left_out}</body></html>\n")
 
 
 # ---- The command ----
@@ -418,25 +552,26 @@ def write(path, page):
 
 def main():
     parser = argparse.ArgumentParser(prog="onespace report", description=__doc__)
-    parser.add_argument("--results", metavar="DIRECTORY", action="append", type=pathlib.Path,
-                        help="with the JSON of benchmarks; may be given several times (default: where they write it)")
+    parser.add_argument("--results", metavar="PATH", action="append", type=pathlib.Path,
+                        help="a directory with the JSON of benchmarks, or one such file, also of a node kit; may be "
+                             "given several times (default: where the benchmarks write)")
     parser.add_argument("-o", "--output", metavar="FILE", type=pathlib.Path,
-                        help=f"the page (default: {NAME} in the first directory)")
+                        help=f"the page (default: {NAME} in the first directory, or beside the first file)")
     args = parser.parse_args()
-    directories = args.results or [ob.results_directory()]
-    output = args.output or directories[0] / NAME
-    found, rejected = collect(directories)
+    paths = args.results or [ob.results_directory()]
+    output = args.output or (paths[0].parent if paths[0].is_file() else paths[0]) / NAME
+    found, nodes, rejected = collect(paths)
     found.sort(key=lambda one: next((number for number, name in enumerate(ORDER)
                                      if f"{one[0].stem}-".startswith(f"{name}-")), len(ORDER)))
     for path, reason in rejected:
         ob.progress(f"onespace report: {path} {reason}")
-    if not found:
-        raise ob.Failure(f"no results in {', '.join(map(str, directories))}: run `onespace bench` or bench/run-all "
+    if not found and not nodes:
+        raise ob.Failure(f"no results in {', '.join(map(str, paths))}: run `onespace bench` or bench/run-all "
                          "first, or name their directory with --results")
     if not figures.matplotlib:
         ob.progress("onespace report: tables without figures: python3-matplotlib is not installed")
-    write(output, page_html(found, rejected))
-    ob.progress(f"wrote {output}: {len(found)} of {len(found) + len(rejected)} files")
+    write(output, page_html(found, nodes, rejected))
+    ob.progress(f"wrote {output}: {len(found)} of {len(found) + len(rejected)} results")
     return 0
 
 

@@ -163,9 +163,53 @@ def test_report_names_what_it_leaves_out(report, what, content, reason):
     assert "Left out" in page.text and "1. How long?" in page.text
 
 
+def node(host, results):
+    return {"format": "onespace-node/1", "host": host, "began": "2026-01-02 03:04", "kernel": "6", "libc": "glibc 2",
+            "cpus": 16, "results": results,
+            "parts": [{"name": "doctor", "outcome": "failed with 1", "seconds": 0.5, "output": "<b>wrong</b>"}]}
+
+
+def exchange(seconds):
+    return result([{"name": "processes", "unit": "s", "x": [8], "samples": [[1e-6] * 3]},
+                   {"name": "tasks", "unit": "s", "x": [8], "samples": [[seconds] * 3]}])
+
+
+def test_report_shows_nodes_side_by_side(report):
+    page, _ = report({"a.json": node("first", {"p2p": exchange(5e-7)}),
+                      "b.json": node("second", {"p2p": exchange(2e-6)})})
+    assert "<th>first</th><th>second</th>" in page.text
+    cells = re.search(r"<tr><td>p2p: 8 x</td><td>(.*?)</td><td>(.*?)</td></tr>", page.text)
+    assert "500 ns" in cells[1] and "2.0 times as fast" in cells[1], cells
+    assert "2.00 µs" in cells[2] and "2.00 times as long" in cells[2], cells
+    assert page.text.count("How long?") >= 2 and page.text.count("&lt;b&gt;wrong") == 2 and "<b>wrong" not in page.text
+
+
+def test_report_reads_the_file_of_one_node(report, job, tmp_path):
+    """Beside the results that the kit leaves in the same directory, which count once."""
+    report({"node.json": node("first", {"p2p": exchange(5e-7)}), "p2p.json": exchange(5e-7)})
+    assert "wrote" in (done := job.run([ONESPACE, "report", "--results", tmp_path / "results"]).expect()).err
+    assert "1 of 1 results" in done.err, done
+    done = job.run([ONESPACE, "report", "--results", tmp_path / "results/node.json"]).expect()
+    assert "1 of 1 results" in done.err and (tmp_path / "results/report.html").exists(), done
+
+
+@pytest.mark.parametrize("damage, reason", [
+    ({"host": 3}, "host is not text"), ({"parts": [{}]}, "name is missing"), ({"cpus": "many"}, "cpus is not a number"),
+    ({"results": []}, "results is not an object"), ({"results": {"p2p": {}}}, "is missing")])
+def test_report_names_what_is_damaged_of_a_node(report, damage, reason):
+    _, done = report({"bad.json": {**node("first", {}), **damage}, "good.json": result([SERIES])})
+    assert reason in done.err and "bad.json" in done.err, done
+
+
+def test_report_shades_a_matrix(report):
+    rows = [{"name": str(i), "unit": "s", "x": [1 - i], "samples": [[1e-7 * (i + 1)]]} for i in range(2)]
+    page, _ = report({"cachelines.json": result(rows)})
+    assert page.text.count("style=\"background: rgb(") == 2
+
+
 def test_report_of_nothing_fails(report, tmp_path):
     _, done = report({"bad.json": "{"}, "--results", tmp_path / "absent", code=1)
-    assert "no results in" in done.err and "is not a directory" in done.err and "bench/run-all" in done.err, done
+    assert "no results in" in done.err and "does not exist" in done.err and "bench/run-all" in done.err, done
     assert not (tmp_path / "page.html").exists()
 
 
