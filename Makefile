@@ -1,5 +1,5 @@
 # The two commands that a newcomer needs are `make demo` and `make test`.
-.PHONY: demo test website build build-tests wheel wheels archive packages-check matrix networks mutants bench lint install uninstall fuzz clean help
+.PHONY: demo test website build build-tests wheel wheels archive node-kit packages-check matrix networks mutants bench lint install uninstall fuzz clean help
 
 BUILD := build
 PREFIX ?= /usr/local
@@ -21,6 +21,7 @@ help:
 	@echo "make wheel    build the Python package's wheel in build/wheel"
 	@echo "make archive  build an archive that runs on other distributions, in build/packages (as root);"
 	@echo "              make wheels: wheels for others; make packages-check: build and try all packages"
+	@echo "make node-kit build an archive that measures and checks a node, in build/packages (as root)"
 	@echo "make matrix   other kernels in virtual machines, other systems in chroots (as root); hours"
 	@echo "make networks two virtual machines with an RDMA network (as root); hours"
 	@echo "make mutants  remove each wait and order of the synchronisation in turn: is it noticed?"
@@ -55,6 +56,11 @@ wheel:
 archive:
 	scripts/setup packages
 	packaging/archive/make
+
+node-kit:
+	scripts/setup test
+	scripts/setup packages
+	packaging/node-kit/make
 
 wheels:
 	scripts/setup packages
