@@ -250,14 +250,14 @@ def draw_matrix(axis, panel):
             row[points.index(x)] = spread.median
     picture = axis.imshow(rows, cmap="viridis_r", norm=matplotlib.colors.LogNorm(), aspect="auto")
     for set_ticks, labels in ((axis.set_xticks, [x_text(panel.x, x) for x in points]),
-                                  (axis.set_yticks, [curve.label for curve in panel.curves])):
+                              (axis.set_yticks, [curve.label for curve in panel.curves])):
         step = math.ceil(len(labels) / MATRIX_LABELS)
         set_ticks(range(0, len(labels), step), labels[::step])
     axis.set_xlabel(panel.x.label)
     axis.set_ylabel(panel.x.label)
     bar = axis.figure.colorbar(picture, ax=axis)
-    for place in (bar.ax.yaxis.set_major_formatter, bar.ax.yaxis.set_minor_formatter):
-        place(lambda value, _: tick_text(value, panel.unit))
+    for set_formatter in (bar.ax.yaxis.set_major_formatter, bar.ax.yaxis.set_minor_formatter):
+        set_formatter(lambda value, _: tick_text(value, panel.unit))
 
 
 def draw(axis, panel):

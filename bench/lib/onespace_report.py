@@ -81,14 +81,6 @@ class Source:
         return f"{self.path}" if not self.host else f"{self.path}: {self.stem}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Node:
-    """What a node kit found, without the results of its benchmarks."""
-    path: pathlib.Path
-    head: dict
-    parts: list
-
-
 def read(path):
     """The JSON of a result or a node; raises ValueError with the reason."""
     try:
@@ -99,11 +91,11 @@ def read(path):
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") not in (ob.FORMAT, NODE_FORMAT):
         raise ValueError(f"is not of the format {ob.FORMAT}, which the benchmarks write")
-    check_all(check_node if data["format"] == NODE_FORMAT else check, data)
+    reject_damaged(check_node if data["format"] == NODE_FORMAT else check, data)
     return data
 
 
-def check_all(function, data):
+def reject_damaged(function, data):
     """Raises ValueError with the reason if the function raises anything that damaged data lead to."""
     try:
         function(data)
@@ -157,8 +149,8 @@ def require(condition, text):
 
 
 def collect(paths):
-    """([(Source, result)], [Node], [(path, reason)]) of all *.json in the directories and of the files, each once:
-    read, and rejected."""
+    """([(Source, result)], [node], [(path, reason)]) of all *.json in the directories and of the files, each once:
+    read, and rejected. A node is the JSON of a node kit."""
     found, nodes, rejected, seen = [], [], [], set()
     for given in paths:
         if not given.exists():
@@ -176,14 +168,13 @@ def collect(paths):
             if data["format"] == ob.FORMAT:
                 found.append((Source(path, path.stem), data))
                 continue
-            nodes.append(Node(path, {name: data[name] for name in ("host", "began", "kernel", "libc", "cpus")},
-                              data["parts"]))
+            nodes.append(data)
             for stem, result in sorted(data["results"].items()):
                 if given.is_dir() and (path.parent / f"{stem}.json").exists():
                     continue  # the kit leaves each result beside the node's file, too
                 source = Source(path, stem, data["host"])
                 try:
-                    check_all(check, result)
+                    reject_damaged(check, result)
                     found.append((source, result))
                 except ValueError as error:
                     rejected.append((source, str(error)))
@@ -267,6 +258,10 @@ class Comparison:
         times = self.ratio.median if faster else 1 / self.ratio.median
         return f"{times:.1f} times {BETTER[self.unit]}" if faster else f"{times:.2f} times {WORSE[self.unit]}"
 
+    def style(self):
+        """The class of the cell that shows gain()."""
+        return "level" if self.is_level() else "gain" if self.ratio.median > 1 else "loss"
+
     def certainty(self, busy):
         runs = f"{self.repeats} runs" if self.repeats > 1 else "one run"
         if self.repeats < REPEATS_ENOUGH:
@@ -322,10 +317,14 @@ def comparisons(result, layout):
                     max(pair.samples)) for pair in pairs(result, layout)]
 
 
+def all_comparisons(result, layout):
+    """Of each pair at each x."""
+    return [pair.at(x) for pair in pairs(result, layout) for x in pair.samples]
+
+
 def largest_loss(result, layout):
     """Where the second peer is worst, of all pairs and x; None if it never clearly is."""
-    found = [pair.at(x) for pair in pairs(result, layout) for x in pair.samples]
-    losses = [one for one in found if one.ratio.median < 1 and not one.is_level()]
+    losses = [one for one in all_comparisons(result, layout) if one.ratio.median < 1 and not one.is_level()]
     return min(losses, key=lambda one: one.ratio.median, default=None)
 
 
@@ -404,7 +403,7 @@ def summary_html(found):
         layout, busy = layout_of(source.stem, result), was_busy(result)
         compared, others = shown(result, layout, SUMMARY_LINES)
         for place, comparison in enumerate(compared):
-            style = "level" if busy or comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
+            style = "level" if busy else comparison.style()
             more = f" <a href='#q{number}'>and {others} more</a>" if others and comparison is compared[-1] else ""
             question = f"<a href='#q{number}'>{escaped(result['question'])}</a>" if place == 0 else ""
             rows += (f"<tr><td>{question}</td><td>{escaped(comparison.sentence(layout, result['versions']))}{more}</td>"
@@ -470,20 +469,14 @@ def side_by_side_html(found):
         return ""
     rows = ""
     for stem in dict.fromkeys(source.stem for source, _ in found if source.host):
-        cells, titles = {}, {}
+        by_place = {}  # {what is compared: {node: Comparison}}
         for name, results in nodes.items():
-            if stem not in results:
-                continue
-            layout = layout_of(stem, results[stem])
-            for pair in pairs(results[stem], layout):
-                for x in pair.samples:
-                    comparison = pair.at(x)
-                    key = (*comparison.parts, x)
-                    titles.setdefault(key, comparison.place(layout, {}))
-                    cells.setdefault(key, {})[name] = comparison
-        for key, by_node in cells.items():
+            layout = layout_of(stem, results[stem]) if stem in results else None
+            for comparison in all_comparisons(results[stem], layout) if layout else []:
+                by_place.setdefault(comparison.place(layout, {}), {})[name] = comparison
+        for place, by_node in by_place.items():
             if len(by_node) > 1:
-                rows += f"<tr><td>{escaped(stem)}: {escaped(titles[key])}</td>" + "".join(
+                rows += f"<tr><td>{escaped(stem)}: {escaped(place)}</td>" + "".join(
                     side_by_side_cell(by_node.get(name)) for name in nodes) + "</tr>"
     if not rows:
         return ""
@@ -496,20 +489,18 @@ def side_by_side_html(found):
 def side_by_side_cell(comparison):
     if not comparison:
         return "<td></td>"
-    style = "level" if comparison.is_level() else "gain" if comparison.ratio.median > 1 else "loss"
     return (f"<td>{escaped(quantity(comparison.spreads[1].median, comparison.unit))}, "
-            f"<span class={style}>{escaped(comparison.gain())}</span></td>")
+            f"<span class={comparison.style()}>{escaped(comparison.gain())}</span></td>")
 
 
 def node_html(node):
     """The parts of a node kit: how each ended, and what the checks printed."""
-    head = node.head
     rows = "".join(f"<tr><td>{escaped(part['name'])}</td><td class={part_style(part)}>{escaped(part['outcome'])}</td>"
-                   f"<td>{part['seconds']:.0f} s</td></tr>" for part in node.parts)
+                   f"<td>{part['seconds']:.0f} s</td></tr>" for part in node["parts"])
     outputs = "".join(f"<details><summary>{escaped(part['name'])}: its output</summary><pre class=scroll>"
-                      f"{escaped(part['output'])}</pre></details>" for part in node.parts if part["output"])
-    return (f"<section><h2>Node {escaped(head['host'])}</h2><p>{head['cpus']} CPUs, Linux {escaped(head['kernel'])}, "
-            f"{escaped(head['libc'])}; begun {escaped(head['began'])}.</p><div class=scroll><table><tr><th>part</th>"
+                      f"{escaped(part['output'])}</pre></details>" for part in node["parts"] if part["output"])
+    return (f"<section><h2>Node {escaped(node['host'])}</h2><p>{node['cpus']} CPUs, Linux {escaped(node['kernel'])}, "
+            f"{escaped(node['libc'])}; begun {escaped(node['began'])}.</p><div class=scroll><table><tr><th>part</th>"
             f"<th>outcome</th><th>time</th></tr>{rows}</table></div>{outputs}</section>")
 
 

@@ -74,8 +74,8 @@ static void transform_row(double complex *row, int is_inverse)
             }
 }
 
-/* The block for each rank is transposed into one piece. What arrives from a rank has a row of mine
- * for each of my columns, and its own columns. */
+/* Packs the block for each rank, transposed, into one piece. A block that arrives has this rank's
+ * rows of the transposed square, each with the sender's columns. */
 static void transpose(void)
 {
     double complex *to = packed;
