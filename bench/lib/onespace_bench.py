@@ -762,7 +762,7 @@ class Benchmark:
             except Ended:
                 pass
             except Failure as failure:
-                if not run.result.series:
+                if not args.time_limit or not run.result.series:
                     raise
                 run.result.note(f"FAILED: {failure}")
             if args.compile:
@@ -865,7 +865,7 @@ def add_arguments(parser):
                         help="compare the results with the project's targets; exit status 3 if one is missed")
     parser.add_argument("--no-plot", action="store_true", help="make no plot")
     parser.add_argument("--time-limit", type=float, metavar="SECONDS",
-                        help="begin no repeat after this time; keep what has been measured")
+                        help="begin no repeat after this time; keep what has been measured, also after a failure")
     parser.add_argument("--compile", action="store_true",
                         help="only compile the programs, into the directory ONESPACE_BENCH_PROGRAMS")
     parser.add_argument("--results", metavar="DIRECTORY", type=directory_name,

@@ -700,6 +700,32 @@ def test_a_benchmark_that_is_cut_short_says_so(bench, tmp_path):
     assert {len(samples) for series in found.values() for samples in series["samples"]} == {1}
 
 
+FAILS_LATE = """
+import sys
+sys.path.insert(0, {library!r})
+import onespace_bench as ob
+
+def measure(run):
+    run.result.add("first", "s", {{1: [1.0]}})
+    raise ob.Failure("the second part is broken")
+
+ob.main(ob.Benchmark("late", "Does it fail?", "none", "none", measure))
+"""
+
+
+@pytest.mark.parametrize("limit", [[], ["--time-limit", "60"]])
+def test_a_failure_keeps_what_was_measured_only_with_a_time_limit(job, tmp_path, limit):
+    script = tmp_path / "late"
+    script.write_text(FAILS_LATE.format(library=str(BENCH / "lib")))
+    done = job.run([sys.executable, script, "--no-plot", "--results", tmp_path / "results", *limit],
+                   env={"ONESPACE_BIN": ONESPACE}).expect(1)
+    assert "the second part is broken" in done.err, done
+    file = tmp_path / "results/late.json"
+    assert file.exists() == bool(limit)
+    if limit:
+        assert json.loads(file.read_text())["notes"][-1] == "FAILED: the second part is broken"
+
+
 def test_programs_are_compiled_once_where_they_are_kept(job, tmp_path):
     run = [BENCH / "cachelines/run", "--no-plot", "--repeats", "1", "--results", tmp_path / "results"]
     done = job.run([*run, "--compile"], env={"ONESPACE_BIN": ONESPACE}).expect(2)
