@@ -14,6 +14,8 @@ from jobs import BUILD, ROOT
 VENV = ROOT / ".venv"
 TOOLS = ["env", "lscpu", "python3", "sh"]  # what a bare node has, as far as the kit uses it
 STRETCH = "30"
+CHECKS = {"doctor", "cpus", "gpus", "guard", "gpu"}  # the parts that are no benchmarks
+MAY_SKIP = {"gpus", "guard", "gpu", "insitu-handover"}
 
 
 @pytest.fixture(scope="module")
@@ -49,16 +51,25 @@ def bare(tmp_path):
     return {"PATH": str(directory), "HOME": str(tmp_path), "ONESPACE_BIN": "/nowhere", "PYTHONPATH": "/nowhere"}
 
 
+@pytest.fixture
+def without_packages():
+    """What stands before a command that must not find Debian's packages of Python, if this user can hide them."""
+    hide = ["/usr/bin/unshare", "--mount", "sh", "-c",
+            '/usr/bin/mount -t tmpfs none /usr/lib/python3/dist-packages && exec "$@"', "sh"]
+    return hide if subprocess.run([*hide, "true"], capture_output=True, check=False).returncode == 0 else []
+
+
 @pytest.mark.alone
-def test_all_parts_of_the_kit_work_on_a_bare_system(kit, bare, job, tmp_path):
+def test_all_parts_of_the_kit_work_on_a_bare_system(kit, bare, without_packages, job, tmp_path):
     results = tmp_path / "results"
-    done = job.run([kit / "onespace-node", "--quick", "--stretch", STRETCH, "--results", results], env=bare,
-                   timeout=1800).expect()
+    done = job.run([*without_packages, kit / "onespace-node", "--quick", "--stretch", STRETCH, "--results", results],
+                   env=bare, timeout=1800).expect()
     node = json.loads((results / "node.json").read_text())
     outcomes = {part["name"]: part["outcome"] for part in node["parts"]}
     for name, outcome in outcomes.items():
-        assert outcome == "done" or outcome.startswith("skipped: ") and name in ("guard", "gpu", "gpus"), (name, done)
-    assert len(outcomes) == 21 and len(node["results"]) == 16, (outcomes, list(node["results"]))
+        assert outcome == "done" or outcome.startswith("skipped: ") and name in MAY_SKIP, (name, done)
+    measured = [name for name, outcome in outcomes.items() if name not in CHECKS and outcome == "done"]
+    assert len(outcomes) == 21 and len(node["results"]) == len(measured) >= 15, (outcomes, list(node["results"]))
     for name, result in node["results"].items():
         assert result["series"] and not any(note.startswith("FAILED") for note in result["notes"]), (name, result)
     both = {name.split("/")[0] for name in (series["name"] for series in node["results"]["p2p"]["series"])}
