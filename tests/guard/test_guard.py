@@ -15,8 +15,10 @@ from launchers import MPIS
 
 HAS_NONE = "pku" not in pathlib.Path("/proc/cpuinfo").read_text().split()
 WILD, BESIDE = PROGRAMS / "wild-write", PROGRAMS / "extra.so"  # which it opens
+# Before glibc 2.34 libc.so.6 is a link, and mappings have the file's name.
+LIBC = re.search(r"/(libc[-.][^/\n]+)$", pathlib.Path("/proc/self/maps").read_text(), re.M)[1]
 KINDS = {"heap": "the heap", "brk": "the heap", "arena": "mapped memory", "stack": "the main stack",
-         "globals": "the globals", "bss": "the globals", "libc": "the data of libc.so.6",
+         "globals": "the globals", "bss": "the globals", "libc": f"the data of {LIBC}",
          "opened": "the data of extra.so", "loader": "the dynamic linker's data", "tls": "the thread-local storage",
          "thread-stack": "a thread's stack", "thread-tls": "a thread's stack", "mmap": "mapped memory",
          "file": "the data of passwd", "reserved": "mapped memory", "moved": "mapped memory",
