@@ -255,7 +255,7 @@ static int make_engine(struct communicator *communicator, struct agreement *agre
 }
 
 /* Communicators that the program has freed while another rank may still need this one's operands,
- * or while operations are incomplete, which MPI allows. */
+ * or while operations are incomplete, which MPI allows; and those that MPICH freed in a step. */
 static struct communicator *freed;
 static pthread_mutex_t freed_mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -276,7 +276,7 @@ static void discard_freed(void)
         return;
     pthread_mutex_lock(&freed_mutex);
     for (struct communicator **at = &freed, *communicator; (communicator = *at);) {
-        if (!nonblocking_is_unused(communicator->nonblocking)) {
+        if (communicator->nonblocking && !nonblocking_is_unused(communicator->nonblocking)) {
             at = &communicator->next;
             continue;
         }
@@ -301,8 +301,8 @@ static int free_communicator(MPI_Comm comm, int key, void *value, void *extra)
     (void)key, (void)extra;
     handle_table_remove(&communicator_table, (uintptr_t)comm);
     discard_freed();
-    if (communicator->nonblocking &&
-        (progress_is_stepping() || !nonblocking_is_unused(communicator->nonblocking)))
+    if (progress_is_stepping() ||
+        (communicator->nonblocking && !nonblocking_is_unused(communicator->nonblocking)))
         discard_later(communicator);
     else
         discard(communicator);
