@@ -39,9 +39,7 @@ static inline void arch_pause(void)
 }
 
 /* A clock of some nanoseconds, for comparisons of short spans on one CPU. Unordered: the CPU may
- * read it a few instructions early or late, and a hypervisor may let it advance in larger steps, up
- * to ARCH_TICKS_NOISE. */
-enum { ARCH_TICKS_NOISE = 1 };
+ * read it a few instructions early or late, and a hypervisor may let it advance in larger steps. */
 static inline uint64_t arch_ticks(void)
 {
     uint64_t ticks;

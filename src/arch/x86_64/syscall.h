@@ -36,9 +36,7 @@ static inline void arch_pause(void)
 }
 
 /* A clock of about a nanosecond, for comparisons of short spans on one CPU. Unordered: the CPU may
- * read it a few instructions early or late, and a hypervisor may let it advance in larger steps, up
- * to ARCH_TICKS_NOISE. */
-enum { ARCH_TICKS_NOISE = 26 };
+ * read it a few instructions early or late, and a hypervisor may let it advance in larger steps. */
 static inline uint64_t arch_ticks(void)
 {
     uint32_t low, high;

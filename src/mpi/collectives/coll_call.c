@@ -185,18 +185,18 @@ void coll_fail(struct coll_call *call, int error)
 
 /* After a call in which this rank has heard from another one, it must find the messages that the
  * other sent before. A rank that only sends, such as a leaf of MPI_Reduce, has heard nothing; the
- * MPI libraries do not poll there either, and the poll would be a third of its time. */
-static int poll_library(const struct communicator *communicator)
+ * MPI libraries make no progress there either. */
+static int make_progress(const struct communicator *communicator)
 {
     if (!communicator || (communicator->engine && !engine_take_has_read(communicator->engine)))
         return MPI_SUCCESS;
-    return progress_until_idle();
+    return progress_after_operation();
 }
 
 int coll_end(struct coll_call *call, int *result)
 {
-    int polled = poll_library(call->communicator);
-    *result = call->error != MPI_SUCCESS ? call->error : polled;
+    int progress = make_progress(call->communicator);
+    *result = call->error != MPI_SUCCESS ? call->error : progress;
     if (*result != MPI_SUCCESS)
         pmpi()->Comm_call_errhandler(call->comm, *result);
     else if (call->communicator && !call->is_within_node)

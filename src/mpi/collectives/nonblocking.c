@@ -367,8 +367,8 @@ static void complete(struct operation *operation)
  * may lead to it again. */
 static int is_inside;
 
-/* Reads what has arrived. Before a request is complete the library must have received what other
- * ranks sent before they started the operation, as after its own (progress_until_idle). */
+/* Reads what has arrived. When a request is complete, the program must find what other ranks sent
+ * before they started the operation, as after the library's own (progress_after_operation). */
 static void progress(struct nonblocking *nonblocking)
 {
     struct operation *operation;
@@ -376,9 +376,9 @@ static void progress(struct nonblocking *nonblocking)
         return;
     is_inside = 1;
     while ((operation = nonblocking->first) && read_operands(operation)) {
-        int polled = operation->is_complete ? MPI_SUCCESS : progress_until_idle();
+        int result = operation->is_complete ? MPI_SUCCESS : progress_after_operation();
         if (operation->error == MPI_SUCCESS)
-            operation->error = polled;
+            operation->error = result;
         nonblocking->first = operation->next;
         if (!nonblocking->first)
             nonblocking->last = &nonblocking->first;
@@ -469,7 +469,7 @@ static int request_class;
 static struct nonblocking *active; /* have operations that are not complete */
 
 /* Open MPI's progress calls this, and counts the events that it returns. Not within a step of the
- * layer's, which measures how long steps take, and holds their lock. */
+ * layer's, which may measure how long steps take, and holds their lock. */
 int nonblocking_progress(void)
 {
     if (!active || is_inside || progress_is_stepping())
@@ -790,8 +790,6 @@ static int start(struct nonblocking *nonblocking, const struct coll_call *call, 
 
 int nonblocking_start(struct coll_call *call, MPI_Request *request, int *result)
 {
-    if (!coll_is_reduction(call->operation) && pmpi_is_open_mpi())
-        return 0; /* its own, which only move data, are as fast */
     struct handle_entry *entry = communicator_entry(call->comm);
     struct communicator *communicator =
         entry ? atomic_load_explicit(&entry->value, memory_order_relaxed) : NULL;

@@ -131,12 +131,18 @@ void progress_finalize(void);
  * makes progress. MPI_SUCCESS or an error. */
 int progress_step(void);
 
-/* Progress at the end of an operation of the layer: steps until one finds nothing. The library's
- * own operation would have received what other ranks sent before they entered it, so that one
- * MPI_Iprobe finds it. Waits for another thread's step, which may have looked too early. */
-int progress_until_idle(void);
 /* Whether the caller is inside a step, or another thread makes one. */
 int progress_is_stepping(void);
+
+/* The library's own operation would have received what other ranks sent before they entered it, so
+ * that one MPI_Iprobe finds it. An operation of the layer ends with progress_after_operation, which
+ * makes one step. A call of the program that tests and finds nothing catches up while progress is
+ * behind, and tests again (mpi/wrap/probes.c). */
+int progress_after_operation(void);
+int progress_is_behind(void);
+/* Steps until one finds nothing. Waits for another thread's step, which may have looked too early.
+ * MPI_SUCCESS or an error. */
+int progress_catch_up(void);
 
 /* Starts a generalised request. MPI_Grequest_complete completes it; its status is empty. */
 int progress_grequest_start(MPI_Request *request);

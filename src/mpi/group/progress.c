@@ -123,12 +123,26 @@ void progress_finalize(void)
         complete(last);
 }
 
+/* This thread is inside a step, in which MPI may call functions of the program's. */
+static _Thread_local int is_stepping;
+
 /* The caller holds `busy`. */
 static int step(void)
 {
     int flag;
     MPI_Request request = incomplete;
-    return pmpi()->Test(&request, &flag, MPI_STATUS_IGNORE);
+    is_stepping = 1;
+    int result = pmpi()->Test(&request, &flag, MPI_STATUS_IGNORE);
+    is_stepping = 0;
+    return result;
+}
+
+int progress_is_stepping(void)
+{
+    if (!try_lock())
+        return 1;
+    unlock();
+    return 0;
 }
 
 int progress_step(void)
@@ -140,75 +154,44 @@ int progress_step(void)
     return result;
 }
 
-/* A step receives at most two messages in MPICH, and no function says whether it has received any,
- * but its duration does. A step that finds nothing takes 10 to 40 ns. One that receives a message
- * takes at least two and a half times as long between two cores, and one and a half times as long
- * between two CPUs of one core (measured with MPICH 4.0, Open MPI 4.1). Each poll makes one step,
- * and more of them if it took longer than steps that find nothing. (One warm step instead of a
- * group halves the time of short operations in MPICH, but misses messages now and then.)
+/* ---- Messages that were sent before an operation of the layer's ----
  *
- * Every eighth step of Open MPI takes longer, so the further steps are timed in groups. A group
- * that takes long for another reason, such as cold caches, costs one more group. If many groups all
- * take longer, the library now polls more, or the CPU is slower. That the CPU is faster again is
- * seen by the groups in each RECALIBRATION_POLLS-th poll. */
-enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATION_POLLS = 8, RECALIBRATION_POLLS = 512 };
+ * Most programs never ask for them at once: they receive, which waits for the message. So an
+ * operation makes one step only, which receives two messages at most in MPICH, and the rest is for
+ * a test that finds nothing. */
 
-/* The fewest ticks that a group has taken; the most that a step by itself takes; polls so far.
- * Guarded by `busy`. */
-static uint64_t idle_ticks = UINT64_MAX / 4, idle_step_ticks = UINT64_MAX / 4;
-static unsigned polls;
+/* BEHIND: an operation has ended since the library's progress was last up to date. Any thread that
+ * ends one writes BEHIND; the holder of `busy` writes CATCHING_UP, and then UP_TO_DATE, unless
+ * another operation has ended meanwhile. Relaxed: a thread needs to see its own operations only,
+ * and what CATCHING_UP leads to is ordered by `busy`. */
+enum { UP_TO_DATE, BEHIND, CATCHING_UP };
+static _Atomic int state;
 
-static uint64_t timed_step(int *result)
+int progress_after_operation(void)
 {
-    uint64_t before = arch_ticks();
-    *result = step();
-    return arch_ticks() - before;
+    atomic_store_explicit(&state, BEHIND, memory_order_relaxed);
+    return progress_step();
 }
 
-/* By how much the durations of equal work differ, because a hypervisor may let the clock advance in
- * larger steps. Guarded by `busy`. */
-static uint64_t clock_noise(void)
+int progress_is_behind(void)
 {
-    enum { READINGS = 32 };
-    static uint64_t noise;
-    uint64_t least = ARCH_TICKS_NOISE + 1, last = 0;
-    if (noise)
-        return noise;
-    for (int i = 0; i < READINGS; i++) {
-        uint64_t before = arch_ticks(), ticks = arch_ticks() - before;
-        uint64_t difference = ticks > last ? ticks - last : last - ticks;
-        if (i && difference && difference < least)
-            least = difference;
-        last = ticks;
-    }
-    noise = least <= ARCH_TICKS_NOISE ? least : 1;
-    return noise;
+    return atomic_load_explicit(&state, memory_order_relaxed) != UP_TO_DATE && !is_stepping;
 }
 
-/* Measures idle_step_ticks after groups that found nothing: the longest step of each group, and the
- * shortest of these, because another process may have had the CPU in one. */
-static int measure_step(void)
-{
-    enum { GROUPS = 4 };
-    int result = MPI_SUCCESS;
-    uint64_t shortest = UINT64_MAX / 4;
-    for (int group = 0; group < GROUPS; group++) {
-        uint64_t longest = 0;
-        for (int i = 0; i < GROUP_STEPS && result == MPI_SUCCESS; i++) {
-            uint64_t ticks = timed_step(&result);
-            longest = ticks > longest ? ticks : longest;
-        }
-        shortest = longest < shortest ? longest : shortest;
-    }
-    idle_step_ticks = shortest;
-    return result;
-}
+/* No function says whether a step has received anything, but its duration does. A step that finds
+ * nothing takes 10 to 40 ns. One that receives a message takes at least two and a half times as
+ * long between two cores, and one and a half times as long between two CPUs of one core (measured
+ * with MPICH 4.0, Open MPI 4.1). Every eighth step of Open MPI takes longer, so steps are timed in
+ * groups.
+ *
+ * A group that takes long for another reason, such as cold caches, costs one more group. If many
+ * groups all take longer, the library now polls more, or the CPU is slower. That the CPU is faster
+ * again is seen in each RECALIBRATION-th time. */
+enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATIONS = 8, RECALIBRATION = 512 };
 
-static int is_longer_than_idle(uint64_t ticks)
-{
-    uint64_t more = idle_step_ticks / 8, noise = clock_noise();
-    return ticks > idle_step_ticks + (more > noise ? more : noise);
-}
+/* The fewest ticks that a group has taken; how often progress has caught up. Guarded by `busy`. */
+static uint64_t idle_ticks = UINT64_MAX / 4;
+static unsigned times;
 
 /* Makes groups of steps until one finds nothing; if this is to measure what such a group takes,
  * until one takes no less than the group before it, which may have received messages. */
@@ -233,26 +216,17 @@ static int step_until_idle(int is_measured)
     return MPI_SUCCESS;
 }
 
-int progress_is_stepping(void)
+int progress_catch_up(void)
 {
-    if (!try_lock())
-        return 1;
-    unlock();
-    return 0;
-}
-
-int progress_until_idle(void)
-{
-    int result = MPI_SUCCESS;
+    int result = MPI_SUCCESS, expected = CATCHING_UP;
     lock();
-    if (exists) {
-        int is_measured = polls < CALIBRATION_POLLS || polls % RECALIBRATION_POLLS == 0;
-        int is_long = is_longer_than_idle(timed_step(&result));
-        polls++;
-        if ((is_long || is_measured) && result == MPI_SUCCESS)
-            result = step_until_idle(is_measured);
-        if (is_measured && result == MPI_SUCCESS)
-            result = measure_step();
+    if (atomic_load_explicit(&state, memory_order_relaxed) == BEHIND) {
+        atomic_store_explicit(&state, CATCHING_UP, memory_order_relaxed);
+        if (exists)
+            result = step_until_idle(times < CALIBRATIONS || times % RECALIBRATION == 0);
+        times++;
+        atomic_compare_exchange_strong_explicit(&state, &expected, UP_TO_DATE, memory_order_relaxed,
+                                                memory_order_relaxed);
     }
     unlock();
     return result;

@@ -65,11 +65,17 @@
  * case, separated by commas. */
 #define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
 
-/* Functions that use windows or requests of the layer's, or free objects about which the layer
- * keeps state. They never load the layer. */
+/* Functions that use windows or requests of the layer's, free objects about which the layer keeps
+ * state, or find what was sent before an operation of the layer's. They never load the layer. */
 #define MPI_FORWARDED(X)                                                                           \
     X(Free_mem)                                                                                    \
+    X(Improbe)                                                                                     \
+    X(Iprobe)                                                                                      \
     X(Request_get_status)                                                                          \
+    X(Test)                                                                                        \
+    X(Testall)                                                                                     \
+    X(Testany)                                                                                     \
+    X(Testsome)                                                                                    \
     X(Type_free)                                                                                   \
     X(Win_attach)                                                                                  \
     X(Win_detach)                                                                                  \

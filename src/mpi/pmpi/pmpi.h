@@ -44,11 +44,9 @@
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
     X(Group_union)                                                                                 \
-    X(Improbe)                                                                                     \
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
-    X(Iprobe)                                                                                      \
     X(Irecv)                                                                                       \
     X(Irsend)                                                                                      \
     X(Isend)                                                                                       \
@@ -61,10 +59,6 @@
     X(Request_free)                                                                                \
     X(Status_set_cancelled)                                                                        \
     X(Status_set_elements)                                                                         \
-    X(Test)                                                                                        \
-    X(Testall)                                                                                     \
-    X(Testany)                                                                                     \
-    X(Testsome)                                                                                    \
     X(Type_commit)                                                                                 \
     X(Type_contiguous)                                                                             \
     X(Type_get_contents)                                                                           \

@@ -10,7 +10,7 @@ enum { PROGRESS_EVERY_FLUSHES = 64 };
 int window_progress(struct window *window)
 {
     atomic_store_explicit(&window->has_read, 0, memory_order_relaxed);
-    return progress_until_idle();
+    return progress_after_operation();
 }
 
 int win_fence(struct window *window, int assertion)

@@ -405,14 +405,16 @@ INT_AND_LARGE(REDUCE_SCATTER, Reduce_scatter)
  * Those with large counts, with a count for each rank, and the persistent ones are the library's.
  */
 
-#define IN_LAYER_NONBLOCKING(call) nonblocking_start(&(call), request, &result)
+/* Open MPI's own that only move data are as fast as the layer's. */
+#define IN_LAYER_NONBLOCKING(is_reduction, call)                                                   \
+    ((is_reduction || !pmpi_is_open_mpi()) && nonblocking_start(&(call), request, &result))
 
 WRAP(Ibarrier)
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
     int result;
     const struct coll_buf none = {0};
-    return IN_LAYER_NONBLOCKING(CALL(COLL_BARRIER, none, none, COLL_ALL_RANKS))
+    return IN_LAYER_NONBLOCKING(0, CALL(COLL_BARRIER, none, none, COLL_ALL_RANKS))
                ? result
                : pmpi()->Ibarrier(comm, request);
 }
@@ -422,7 +424,7 @@ int MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Com
                MPI_Request *request)
 {
     int result;
-    return IN_LAYER_NONBLOCKING(BCAST_CALL)
+    return IN_LAYER_NONBLOCKING(0, BCAST_CALL)
                ? result
                : pmpi()->Ibcast(buffer, count, datatype, root, comm, request);
 }
@@ -434,7 +436,7 @@ int MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Com
                    MPI_Request *request)                                                           \
     {                                                                                              \
         int result;                                                                                \
-        return IN_LAYER_NONBLOCKING(ROOTED_CALL(operation))                                        \
+        return IN_LAYER_NONBLOCKING(0, ROOTED_CALL(operation))                                     \
                    ? result                                                                        \
                    : pmpi()->name(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,      \
                                   root, comm, request);                                            \
@@ -448,7 +450,7 @@ IROOTED(Iscatter, COLL_SCATTER)
                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request)      \
     {                                                                                              \
         int result;                                                                                \
-        return IN_LAYER_NONBLOCKING(TO_ALL_CALL(operation))                                        \
+        return IN_LAYER_NONBLOCKING(0, TO_ALL_CALL(operation))                                     \
                    ? result                                                                        \
                    : pmpi()->name(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,      \
                                   comm, request);                                                  \
@@ -461,7 +463,7 @@ int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype data
                 int root, MPI_Comm comm, MPI_Request *request)
 {
     int result;
-    return IN_LAYER_NONBLOCKING(REDUCE_CALL)
+    return IN_LAYER_NONBLOCKING(1, REDUCE_CALL)
                ? result
                : pmpi()->Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
 }
@@ -471,15 +473,7 @@ int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype d
                    MPI_Comm comm, MPI_Request *request)
 {
     int result;
-    return IN_LAYER_NONBLOCKING(REDUCE_ALL_CALL(COLL_ALLREDUCE))
+    return IN_LAYER_NONBLOCKING(1, REDUCE_ALL_CALL(COLL_ALLREDUCE))
                ? result
                : pmpi()->Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
-}
-
-/* MPICH polls the layer's requests in all calls that test or wait, but not in this one. */
-WRAP(Request_get_status)
-int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
-{
-    (void)nonblocking_progress();
-    return pmpi()->Request_get_status(request, flag, status);
 }

@@ -61,4 +61,70 @@ static inline int probe_until_none(int tag)
     return messages - got;
 }
 
+/* Receives that were posted before the messages were sent. */
+enum { MESSAGES_MAX = 64 };
+static MPI_Request posted[MESSAGES_MAX];
+static int received[MESSAGES_MAX];
+static MPI_Status statuses[MESSAGES_MAX];
+
+static inline void post(int tag)
+{
+    for (int i = 0; rank && i < messages; i++)
+        MPI_Irecv(&received[i], 1, MPI_INT, 0, tag, world, &posted[i]);
+}
+
+static inline int test_each(int tag)
+{
+    int flag, misses = 0;
+    (void)tag;
+    for (int i = 0; i < messages; i++) {
+        MPI_Test(&posted[i], &flag, MPI_STATUS_IGNORE);
+        misses += !flag;
+    }
+    MPI_Waitall(messages, posted, statuses);
+    return misses;
+}
+
+static inline int test_all(int tag)
+{
+    int flag;
+    (void)tag;
+    MPI_Testall(messages, posted, &flag, statuses);
+    MPI_Waitall(messages, posted, statuses);
+    return !flag;
+}
+
+static inline int test_some(int tag)
+{
+    int found, indices[MESSAGES_MAX];
+    (void)tag;
+    MPI_Testsome(messages, posted, &found, indices, statuses);
+    MPI_Waitall(messages, posted, statuses);
+    return messages - found;
+}
+
+static inline int test_any(int tag)
+{
+    int flag, index, misses = 0;
+    (void)tag;
+    for (int i = 0; i < messages; i++) {
+        MPI_Testany(messages, posted, &index, &flag, MPI_STATUS_IGNORE);
+        misses += !flag;
+    }
+    MPI_Waitall(messages, posted, statuses);
+    return misses;
+}
+
+static inline int get_status(int tag)
+{
+    int flag, misses = 0;
+    (void)tag;
+    for (int i = messages; i--;) {
+        MPI_Request_get_status(posted[i], &flag, MPI_STATUS_IGNORE);
+        misses += !flag;
+    }
+    MPI_Waitall(messages, posted, statuses);
+    return misses;
+}
+
 #endif

@@ -9,7 +9,13 @@ enum { ROUNDS = 50, BARRIERS_BEFORE = 40 };
 static const struct {
     const char *name;
     int (*poll)(int tag);
-} polls[] = {{"MPI_Iprobe", probe}, {"MPI_Improbe", matched_probe}, {"a loop", probe_until_none}};
+    int needs_receives;
+} polls[] = {
+    {"MPI_Iprobe", probe, 0},        {"MPI_Improbe", matched_probe, 0},
+    {"a loop", probe_until_none, 0}, {"MPI_Test", test_each, 1},
+    {"MPI_Testall", test_all, 1},    {"MPI_Testsome", test_some, 1},
+    {"MPI_Testany", test_any, 1},    {"MPI_Request_get_status", get_status, 1},
+};
 
 /* No rank leaves them before rank 0 has entered. */
 static const enum operation operations[] = {BARRIER,   BCAST,    ALLREDUCE, SCAN,
@@ -27,6 +33,8 @@ int main(int argc, char **argv)
             struct collective call = collective_of(operations[i], 1, MPI_INT, in, out);
             int misses = 0;
             for (int round = 0; round < ROUNDS; round++) {
+                if (polls[k].needs_receives)
+                    post((int)k);
                 MPI_Barrier(world);
                 send_all((int)k);
                 collective_call(&call);
