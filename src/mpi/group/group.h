@@ -136,8 +136,8 @@ int progress_is_stepping(void);
 
 /* The library's own operation would have received what other ranks sent before they entered it, so
  * that one MPI_Iprobe finds it. An operation of the layer ends with progress_after_operation, which
- * makes one step. A call of the program that tests and finds nothing catches up while progress is
- * behind, and tests again (mpi/wrap/probes.c). */
+ * makes one step at most. A call of the program that tests and finds nothing catches up while
+ * progress is behind, and tests again (mpi/wrap/probes.c). */
 int progress_after_operation(void);
 int progress_is_behind(void);
 /* Steps until one finds nothing. Waits for another thread's step, which may have looked too early.
