@@ -20,8 +20,8 @@ LIBC = re.search(r"/(libc[-.][^/\n]+)$", pathlib.Path("/proc/self/maps").read_te
 KINDS = {"heap": "the heap", "brk": "the heap", "arena": "mapped memory", "stack": "the main stack",
          "globals": "the globals", "bss": "the globals", "libc": f"the data of {LIBC}",
          "opened": "the data of extra.so", "loader": "the dynamic linker's data", "tls": "the thread-local storage",
-         "thread-stack": "a thread's stack", "thread-tls": "a thread's stack", "mmap": "mapped memory",
-         "file": "the data of passwd", "reserved": "mapped memory", "moved": "mapped memory",
+         "thread-stack": "a thread's stack", "thread-tls": "a thread's stack", "guarded-stack": "a thread's stack",
+         "mmap": "mapped memory", "file": "the data of passwd", "reserved": "mapped memory", "moved": "mapped memory",
          "transparent": "mapped memory", "huge": "mapped memory"}
 READ_ONLY = ["constants", "code"]
 OPEN = {"shared": "changed", "segment": "changed", "pkey0": "changed", "registry": "kept"}
@@ -73,7 +73,7 @@ def test_machine_names_files_that_are_missing(tmp_path):
 
 # ---- Where there are keys ----
 
-DEBIANS = {"bookworm": (6, 1), "trixie": (6, 12)}  # the kernels that are known
+DEBIANS = {"bookworm": (6, 1), "trixie": (6, 12), "sid": (6, 15)}  # known; sid: at least
 HERE = "here"
 
 

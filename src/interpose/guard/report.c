@@ -1,5 +1,6 @@
 /* src/interpose/guard/report.c: a write to another task's memory: reports which task wrote, to
  * what, and lets the task continue or not. Uses little stack: it runs in signal handlers. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
 
@@ -15,16 +16,31 @@
 
 enum { FILE_NAME_BYTES = 48 };
 
-/* Below and above the libc's record of a main thread, where its thread-local storage lies. */
-enum { TLS_BELOW = 4096, TLS_ABOVE = 2048 };
+/* Below and above the libc's record of a main thread, where its thread-local storage lies. The rest
+ * of glibc's struct pthread is 1,536 to 1,568 bytes; before 2.34 other mappings may follow soon. */
+enum { TLS_BELOW = 4096, TLS_ABOVE = 1536 };
 
 struct location {
     /* The last file before the address that is mapped from its beginning, in the same task's range:
      * name, empty if there is none; where its mapping begins. */
     char file[FILE_NAME_BYTES];
     uintptr_t file_start;
-    int follows_guard; /* the page before the mapping is inaccessible, as before threads' stacks */
+    int is_guarded; /* behind a page that nothing may access, as threads' stacks */
 };
+
+/* Whether the page is a guard within a mapping, as glibc 2.42 and later make them for threads'
+ * stacks (MADV_GUARD_INSTALL). Linux 6.15 and later say so; 0 on older ones. */
+static int is_guard_page(uintptr_t page)
+{
+    enum { GUARD_BIT = 58 };
+    uint64_t entry = 0;
+    long fd = raw(__NR_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return 0;
+    long size = raw(__NR_pread64, fd, &entry, sizeof(entry), page / 4096 * sizeof(entry));
+    raw(__NR_close, fd);
+    return size == sizeof(entry) && (entry >> GUARD_BIT & 1);
+}
 
 /* Reads /proc/self/maps; a location without a file if that cannot be read. */
 static void find_location(uintptr_t address, struct location *location)
@@ -32,7 +48,7 @@ static void find_location(uintptr_t address, struct location *location)
     char buffer[512];
     struct proc_maps maps;
     struct proc_mapping mapping;
-    uintptr_t last_end = 0;
+    uintptr_t start = address, last_end = 0;
     int last_is_guard = 0; /* the mapping before was inaccessible */
     *location = (struct location){.file = ""};
     if (proc_maps_open(&maps, 0, buffer, sizeof(buffer)) != 0)
@@ -44,11 +60,13 @@ static void find_location(uintptr_t address, struct location *location)
             text_append_max(location->file, text_basename(mapping.name), FILE_NAME_BYTES - 1);
             location->file_start = mapping.start;
         }
-        location->follows_guard = last_is_guard && last_end == mapping.start;
+        location->is_guarded = last_is_guard && last_end == mapping.start;
+        start = mapping.start;
         last_is_guard = text_skip_prefix(mapping.permissions, "---") != NULL;
         last_end = mapping.end;
     }
     proc_maps_close(&maps);
+    location->is_guarded |= is_guard_page(start);
 }
 
 static int is_thread_local(const struct space_slot *owner, uintptr_t address)
@@ -70,7 +88,7 @@ static char *append_location(char *text, const struct location *location,
     if (at >= LAYOUT_BREAK)
         return text_append(text, "the heap");
     if (at >= LAYOUT_MAPPINGS)
-        return text_append(text, location->follows_guard ? "a thread's stack" : "mapped memory");
+        return text_append(text, location->is_guarded ? "a thread's stack" : "mapped memory");
     if (at < LAYOUT_FILES || !location->file[0] || text_skip_prefix(location->file, "memfd:") ||
         text_skip_prefix(location->file, "ld-"))
         return text_append(text, "the dynamic linker's data");

@@ -105,6 +105,15 @@ static int *of_thread_tls(void)
     return of_thread("thread-tls");
 }
 
+/* As glibc 2.42 and later make a stack's guard, and earlier ones. */
+static int *of_guarded_stack(void)
+{
+    enum { SIZE = 1 << 16, GUARD = 4096, INSTALL = 102 /* MADV_GUARD_INSTALL */ };
+    int *stack = map_private(SIZE, MAP_STACK);
+    assert(madvise(stack, GUARD, INSTALL) == 0 || mprotect(stack, GUARD, PROT_NONE) == 0);
+    return stack + SIZE / 2 / sizeof(*stack);
+}
+
 static int *of_arena(void)
 {
     return of_thread("arena");
@@ -207,10 +216,11 @@ static const struct kind {
     {"heap", of_heap, 0}, {"brk", of_break, 0}, {"arena", of_arena, 0}, {"stack", NULL, 0},
     {"globals", of_data, 0}, {"bss", of_bss, 0}, {"libc", of_libc, 0}, {"opened", of_opened, 0},
     {"loader", of_loader, 0}, {"tls", of_tls, 0}, {"thread-stack", of_thread_stack, 0},
-    {"thread-tls", of_thread_tls, 0}, {"mmap", of_mmap, 0}, {"file", of_file, 0},
-    {"reserved", of_reserved, 0}, {"moved", of_moved, 0}, {"transparent", of_transparent, 0},
-    {"huge", of_huge, 0}, {"constants", of_constants, 1}, {"code", of_code, 1},
-    {"shared", of_shared, 0}, {"segment", of_segment, 0}, {"pkey0", of_opened_by_owner, 0},
+    {"thread-tls", of_thread_tls, 0}, {"guarded-stack", of_guarded_stack, 0}, {"mmap", of_mmap, 0},
+    {"file", of_file, 0}, {"reserved", of_reserved, 0}, {"moved", of_moved, 0},
+    {"transparent", of_transparent, 0}, {"huge", of_huge, 0}, {"constants", of_constants, 1},
+    {"code", of_code, 1}, {"shared", of_shared, 0}, {"segment", of_segment, 0},
+    {"pkey0", of_opened_by_owner, 0},
 };
 /* clang-format on */
 
