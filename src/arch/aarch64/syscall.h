@@ -46,5 +46,12 @@ static inline uint64_t arch_ticks(void)
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
     return ticks;
 }
+/* Half a microsecond, and a tick at least. */
+static inline uint64_t arch_ticks_of_half_us(void)
+{
+    uint64_t per_second;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(per_second));
+    return per_second / 2000000 + 1;
+}
 
 #endif

@@ -43,5 +43,10 @@ static inline uint64_t arch_ticks(void)
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
     return (uint64_t)high << 32 | low;
 }
+/* About half a microsecond, of a CPU of 1.5 to 4 GHz. */
+static inline uint64_t arch_ticks_of_half_us(void)
+{
+    return 1000;
+}
 
 #endif

@@ -268,12 +268,10 @@ static void discard(struct communicator *communicator)
     free(communicator);
 }
 
-/* Not within a step of progress, in which MPICH may call free_communicator: that would wait for
- * itself. */
-static void discard_freed(void)
+/* Takes those that nobody needs any more out of the list `freed`. */
+static struct communicator *take_freed(void)
 {
-    if (progress_is_stepping())
-        return;
+    struct communicator *unused = NULL;
     pthread_mutex_lock(&freed_mutex);
     for (struct communicator **at = &freed, *communicator; (communicator = *at);) {
         if (communicator->nonblocking && !nonblocking_is_unused(communicator->nonblocking)) {
@@ -281,9 +279,25 @@ static void discard_freed(void)
             continue;
         }
         *at = communicator->next;
-        discard(communicator);
+        communicator->next = unused;
+        unused = communicator;
     }
     pthread_mutex_unlock(&freed_mutex);
+    return unused;
+}
+
+/* Not within a step of progress, in which MPICH may call free_communicator: that would wait for
+ * itself. Not with the mutex: one over several nodes frees its own communicators, and leads here.
+ */
+static void discard_freed(void)
+{
+    if (progress_is_stepping())
+        return;
+    for (struct communicator *communicator = take_freed(), *next; communicator;
+         communicator = next) {
+        next = communicator->next;
+        discard(communicator);
+    }
 }
 
 static void discard_later(struct communicator *communicator)

@@ -144,6 +144,20 @@ int progress_is_behind(void);
  * MPI_SUCCESS or an error. */
 int progress_catch_up(void);
 
+/* The value of `test`, an MPI call that sets `found`; again after catching up, if it found nothing
+ * while progress was behind. Another thread may have caught up since, and the test may have
+ * completed a request of the layer's. */
+#define PROGRESS_FIND(found, test)                                                                 \
+    __extension__({                                                                                \
+        int was_behind_ = progress_is_behind(), result_ = (test);                                  \
+        if (result_ == MPI_SUCCESS && !(found) && (was_behind_ || progress_is_behind())) {         \
+            result_ = progress_catch_up();                                                         \
+            if (result_ == MPI_SUCCESS)                                                            \
+                result_ = (test);                                                                  \
+        }                                                                                          \
+        result_;                                                                                   \
+    })
+
 /* Starts a generalised request. MPI_Grequest_complete completes it; its status is empty. */
 int progress_grequest_start(MPI_Request *request);
 

@@ -7,7 +7,8 @@
 
 #include "arch/syscall.h"
 
-/* Orders progress_enable, _release and _end. Never held across a call of MPI. */
+/* Orders progress_enable, progress_disable and progress_finalize. Never held across a call of MPI.
+ */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users; /* progress_enable minus progress_disable */
 static int is_finalized;
@@ -162,22 +163,20 @@ int progress_step(void)
  * it takes a fifth of a short operation's time. So one of several short operations makes it. */
 
 /* BEHIND: an operation has ended since the library's progress was last up to date. Any thread that
- * ends one writes BEHIND; the holder of `busy` writes CATCHING_UP, and then UP_TO_DATE, unless
- * another operation has ended meanwhile. Relaxed: a thread needs to see its own operations only,
- * and what CATCHING_UP leads to is ordered by `busy`. */
+ * ends one writes BEHIND, with release. The holder of `busy` exchanges it for CATCHING_UP, with
+ * acquire, so that its steps come after any operation that it does not see again afterwards; then
+ * it replaces CATCHING_UP by UP_TO_DATE, with release. A thread that reads this, with acquire,
+ * tests after those steps. */
 enum { UP_TO_DATE, BEHIND, CATCHING_UP };
 static _Atomic int state;
-
-/* Between two steps: 0.3 to 0.5 us on x86. */
-enum { STEP_TICKS = 1000 };
 
 int progress_after_operation(void)
 {
     /* Any thread's, relaxed: a step too few or too many harms nobody. */
     static _Atomic uint64_t last_step;
     uint64_t now = arch_ticks();
-    atomic_store_explicit(&state, BEHIND, memory_order_relaxed);
-    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < STEP_TICKS)
+    atomic_store_explicit(&state, BEHIND, memory_order_release);
+    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < arch_ticks_of_half_us())
         return MPI_SUCCESS;
     atomic_store_explicit(&last_step, now, memory_order_relaxed);
     return progress_step();
@@ -185,29 +184,29 @@ int progress_after_operation(void)
 
 int progress_is_behind(void)
 {
-    return atomic_load_explicit(&state, memory_order_relaxed) != UP_TO_DATE && !is_stepping;
+    return atomic_load_explicit(&state, memory_order_acquire) != UP_TO_DATE && !is_stepping;
 }
 
 /* No function says whether a step has received anything, but its duration does. A step that finds
  * nothing takes 10 to 40 ns. One that receives a message takes at least two and a half times as
  * long between two cores, and one and a half times as long between two CPUs of one core (measured
  * with MPICH 4.0, Open MPI 4.1). Every eighth step of Open MPI takes longer, so steps are timed in
- * groups.
+ * groups. After a group of which not all steps have received something, nothing is left.
  *
  * A group that takes long for another reason, such as cold caches, costs one more group. If many
- * groups all take longer, the library now polls more, or the CPU is slower. That the CPU is faster
- * again is seen in each RECALIBRATION-th time. */
+ * groups all take longer, the library now polls more, or the CPU is slower. At the first times, and
+ * then at each RECALIBRATION-th, so many groups are made that the last ones find nothing. */
 enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATIONS = 8, RECALIBRATION = 512 };
 
 /* The fewest ticks that a group has taken; how often progress has caught up. Guarded by `busy`. */
 static uint64_t idle_ticks = UINT64_MAX / 4;
 static unsigned times;
 
-/* Makes groups of steps until one finds nothing; if this is to measure what such a group takes,
- * until one takes no less than the group before it, which may have received messages. */
-static int step_until_idle(int is_measured)
+static int step_until_idle(void)
 {
-    uint64_t least = UINT64_MAX, last = UINT64_MAX;
+    int is_measured = times < CALIBRATIONS || times % RECALIBRATION == 0;
+    uint64_t least = UINT64_MAX;
+    times++;
     for (int groups = 0; groups < GROUPS_MAX; groups++) {
         uint64_t before = arch_ticks();
         for (int i = 0; i < GROUP_STEPS; i++) {
@@ -218,26 +217,25 @@ static int step_until_idle(int is_measured)
         uint64_t ticks = arch_ticks() - before;
         least = ticks < least ? ticks : least; /* others may contain another process's turn */
         idle_ticks = ticks < idle_ticks ? ticks : idle_ticks;
-        if (ticks <= idle_ticks + idle_ticks / 2 && (!is_measured || ticks > last - last / 4))
+        if (!is_measured && ticks <= idle_ticks + idle_ticks / 4)
             return MPI_SUCCESS;
-        last = ticks;
     }
     idle_ticks = least;
     return MPI_SUCCESS;
 }
 
+/* Enables progress: the program may have freed what the layer had enabled it for. */
 int progress_catch_up(void)
 {
-    int result = MPI_SUCCESS, expected = CATCHING_UP;
+    int result = progress_enable(), expected = CATCHING_UP;
+    if (result != MPI_SUCCESS)
+        return result;
     lock();
-    if (atomic_load_explicit(&state, memory_order_relaxed) == BEHIND) {
-        atomic_store_explicit(&state, CATCHING_UP, memory_order_relaxed);
-        if (exists)
-            result = step_until_idle(times < CALIBRATIONS || times % RECALIBRATION == 0);
-        times++;
-        atomic_compare_exchange_strong_explicit(&state, &expected, UP_TO_DATE, memory_order_relaxed,
-                                                memory_order_relaxed);
-    }
+    if (atomic_exchange_explicit(&state, CATCHING_UP, memory_order_acq_rel) == BEHIND && exists)
+        result = step_until_idle();
+    atomic_compare_exchange_strong_explicit(&state, &expected, UP_TO_DATE, memory_order_release,
+                                            memory_order_relaxed);
     unlock();
+    progress_disable();
     return result;
 }

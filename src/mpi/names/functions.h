@@ -68,6 +68,7 @@
 /* Functions that use windows or requests of the layer's, free objects about which the layer keeps
  * state, or find what was sent before an operation of the layer's. They never load the layer. */
 #define MPI_FORWARDED(X)                                                                           \
+    X(Cancel)                                                                                      \
     X(Free_mem)                                                                                    \
     X(Improbe)                                                                                     \
     X(Iprobe)                                                                                      \

@@ -17,7 +17,6 @@
 
 /* The functions that the layer calls but does not wrap. */
 #define MPI_NOT_WRAPPED(X)                                                                         \
-    X(Cancel)                                                                                      \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \

@@ -5,47 +5,35 @@
 #include "mpi/collectives/coll_call.h"
 #include "mpi/wrap/wrap.h"
 
-/* Calls `test`, which sets `found`, and calls it again if it found nothing too early. */
-#define FIND(found, test)                                                                          \
-    __extension__({                                                                                \
-        int result_ = (test);                                                                      \
-        if (result_ == MPI_SUCCESS && !(found) && progress_is_behind()) {                          \
-            result_ = progress_catch_up();                                                         \
-            if (result_ == MPI_SUCCESS)                                                            \
-                result_ = (test);                                                                  \
-        }                                                                                          \
-        result_;                                                                                   \
-    })
-
 WRAP(Iprobe)
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-    return FIND(*flag, pmpi()->Iprobe(source, tag, comm, flag, status));
+    return PROGRESS_FIND(*flag, pmpi()->Iprobe(source, tag, comm, flag, status));
 }
 
 WRAP(Improbe)
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                 MPI_Status *status)
 {
-    return FIND(*flag, pmpi()->Improbe(source, tag, comm, flag, message, status));
+    return PROGRESS_FIND(*flag, pmpi()->Improbe(source, tag, comm, flag, message, status));
 }
 
 WRAP(Test)
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-    return FIND(*flag, pmpi()->Test(request, flag, status));
+    return PROGRESS_FIND(*flag, pmpi()->Test(request, flag, status));
 }
 
 WRAP(Testall)
 int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-    return FIND(*flag, pmpi()->Testall(count, requests, flag, statuses));
+    return PROGRESS_FIND(*flag, pmpi()->Testall(count, requests, flag, statuses));
 }
 
 WRAP(Testany)
 int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
-    return FIND(*flag, pmpi()->Testany(count, requests, index, flag, status));
+    return PROGRESS_FIND(*flag, pmpi()->Testany(count, requests, index, flag, status));
 }
 
 /* One that finds some requests complete has not looked at the rest a second time. */
@@ -58,10 +46,19 @@ int MPI_Testsome(int count, MPI_Request requests[], int *completed, int indices[
                                  : result;
 }
 
+/* A receive whose message was sent before an operation has completed, as after the library's own.
+ */
+WRAP(Cancel)
+int MPI_Cancel(MPI_Request *request)
+{
+    int result = progress_is_behind() ? progress_catch_up() : MPI_SUCCESS;
+    return result == MPI_SUCCESS ? pmpi()->Cancel(request) : result;
+}
+
 /* MPICH polls the layer's requests in all calls that test or wait, but not in this one. */
 WRAP(Request_get_status)
 int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
     (void)nonblocking_progress();
-    return FIND(*flag, pmpi()->Request_get_status(request, flag, status));
+    return PROGRESS_FIND(*flag, pmpi()->Request_get_status(request, flag, status));
 }

@@ -105,12 +105,24 @@ static int *of_thread_tls(void)
     return of_thread("thread-tls");
 }
 
-/* As glibc 2.42 and later make a stack's guard, and earlier ones. */
+/* Whether the kernel makes guards within mappings, and tells them: Linux 6.15. */
+static int is_guarded(const void *page)
+{
+    enum { INSTALL = 102 /* MADV_GUARD_INSTALL */, GUARD_BIT = 58 };
+    uint64_t entry = 0;
+    int fd = open("/proc/self/pagemap", O_RDONLY);
+    int told = madvise((void *)page, 4096, INSTALL) == 0 &&
+               pread(fd, &entry, 8, (off_t)((uintptr_t)page / 4096 * 8)) == 8;
+    close(fd);
+    return told && (entry >> GUARD_BIT & 1);
+}
+
+/* As glibc 2.42 and later make a stack's guard, or else as earlier ones do. */
 static int *of_guarded_stack(void)
 {
-    enum { SIZE = 1 << 16, GUARD = 4096, INSTALL = 102 /* MADV_GUARD_INSTALL */ };
+    enum { SIZE = 1 << 16 };
     int *stack = map_private(SIZE, MAP_STACK);
-    assert(madvise(stack, GUARD, INSTALL) == 0 || mprotect(stack, GUARD, PROT_NONE) == 0);
+    assert(is_guarded(stack) || mprotect(stack, 4096, PROT_NONE) == 0);
     return stack + SIZE / 2 / sizeof(*stack);
 }
 
