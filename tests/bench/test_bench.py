@@ -276,6 +276,31 @@ def test_pagetables_of_tasks_hold_a_shared_region_once(bench):
     assert set(found) == {"region/tables", "region/entries"}
 
 
+@pytest.mark.long
+@pytest.mark.alone
+def test_merge_saves_the_equal_table_of_all_ranks_but_one(bench):
+    """It switches merging on for the whole machine, and off again."""
+    ksm = pathlib.Path("/sys/kernel/mm/ksm/run")
+    if not ksm.exists():
+        pytest.skip("this kernel cannot merge pages")
+    if os.geteuid() != 0:
+        pytest.skip("needs root: merging is the machine's")
+    before = ksm.read_text()
+    found = bench("merge", "--mpi", need("mpich"), "--ranks", "3", "--table", "32", "--own", "8", "--pages", "100",
+                  "--seconds", "20", "--repeats", "1", "--no-plot")
+    assert ksm.read_text() == before
+    for kind in ("processes", "tasks"):
+        saved, = found[f"mpich/{kind}, merged/saved"]["samples"][0]
+        assert 60 << 20 < saved < 100 << 20, kind
+        assert all(value > 0 for what in ("write", "again") for value in found[f"mpich/{kind}/{what}"]["samples"][0])
+
+
+def test_merge_needs_two_ranks_and_a_kernel_that_merges(job, tmp_path):
+    command = [BENCH / "merge/run", "--mpi", "mpich", "--ranks", "1", "--results", tmp_path]
+    result = job.run(command)
+    assert result.code == 2 and ("--ranks are at least 2" in result.err or "no /sys/kernel/mm/ksm" in result.err), result
+
+
 def test_mappings_measures_loops_of_every_kind(bench):
     found = bench("mappings", "--workers", "3", "--iterations", "20", "--sizes", "4096,65536", "--repeats", "2",
                   "--no-plot")
