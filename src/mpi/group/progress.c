@@ -172,7 +172,7 @@ static _Atomic int state;
 
 int progress_after_operation(void)
 {
-    /* Any thread's, relaxed: a step too few or too many harms nobody. */
+    /* Any thread's, relaxed: a step more or less does no harm. */
     static _Atomic uint64_t last_step;
     uint64_t now = arch_ticks();
     atomic_store_explicit(&state, BEHIND, memory_order_release);
@@ -188,15 +188,23 @@ int progress_is_behind(void)
 }
 
 /* No function says whether a step has received anything, but its duration does. A step that finds
- * nothing takes 10 to 40 ns. One that receives a message takes at least two and a half times as
- * long between two cores, and one and a half times as long between two CPUs of one core (measured
- * with MPICH 4.0, Open MPI 4.1). Every eighth step of Open MPI takes longer, so steps are timed in
- * groups. After a group of which not all steps have received something, nothing is left.
+ * nothing takes 10 to 40 ns. One that receives a message takes at least one and a half times as
+ * long (measured with MPICH 4.0 and 5.0, Open MPI 4.1, two CPUs of one core). Every eighth step of
+ * Open MPI takes longer, so steps are timed in groups. After a group of which not all steps have
+ * received something, nothing is left.
  *
  * A group that takes long for another reason, such as cold caches, costs one more group. If many
- * groups all take longer, the library now polls more, or the CPU is slower. At the first times, and
- * then at each RECALIBRATION-th, so many groups are made that the last ones find nothing. */
-enum { GROUP_STEPS = 8, GROUPS_MAX = 32, CALIBRATIONS = 8, RECALIBRATION = 512 };
+ * groups all take longer, the library now polls more, or the CPU is slower. That the CPU is faster
+ * again is not seen while each time finds more messages than one group receives. So at the first
+ * times, and then at each RECALIBRATION-th, many groups are made, the last of which find nothing.
+ */
+enum {
+    GROUP_STEPS = 8,
+    GROUPS_MAX = 32,
+    MEASURED_GROUPS = 12,
+    CALIBRATIONS = 8,
+    RECALIBRATION = 128
+};
 
 /* The fewest ticks that a group has taken; how often progress has caught up. Guarded by `busy`. */
 static uint64_t idle_ticks = UINT64_MAX / 4;
@@ -204,16 +212,15 @@ static unsigned times;
 
 static int step_until_idle(void)
 {
-    int is_measured = times < CALIBRATIONS || times % RECALIBRATION == 0;
+    int is_measured = times < CALIBRATIONS || times % RECALIBRATION == 0, result = MPI_SUCCESS;
     uint64_t least = UINT64_MAX;
     times++;
-    for (int groups = 0; groups < GROUPS_MAX; groups++) {
+    for (int groups = 0; groups < (is_measured ? MEASURED_GROUPS : GROUPS_MAX); groups++) {
         uint64_t before = arch_ticks();
-        for (int i = 0; i < GROUP_STEPS; i++) {
-            int result = step();
-            if (result != MPI_SUCCESS)
-                return result;
-        }
+        for (int i = 0; i < GROUP_STEPS && result == MPI_SUCCESS; i++)
+            result = step();
+        if (result != MPI_SUCCESS)
+            return result;
         uint64_t ticks = arch_ticks() - before;
         least = ticks < least ? ticks : least; /* others may contain another process's turn */
         idle_ticks = ticks < idle_ticks ? ticks : idle_ticks;
@@ -224,17 +231,30 @@ static int step_until_idle(void)
     return MPI_SUCCESS;
 }
 
-/* Enables progress: the program may have freed what the layer had enabled it for. */
-int progress_catch_up(void)
+/* The caller holds `busy`. */
+static int catch_up(void)
 {
-    int result = progress_enable(), expected = CATCHING_UP;
-    if (result != MPI_SUCCESS)
-        return result;
-    lock();
+    int expected = CATCHING_UP, result = MPI_SUCCESS;
     if (atomic_exchange_explicit(&state, CATCHING_UP, memory_order_acq_rel) == BEHIND && exists)
         result = step_until_idle();
     atomic_compare_exchange_strong_explicit(&state, &expected, UP_TO_DATE, memory_order_release,
                                             memory_order_relaxed);
+    return result;
+}
+
+int progress_catch_up(void)
+{
+    lock();
+    int is_enabled = exists, result = is_enabled ? catch_up() : MPI_SUCCESS;
+    unlock();
+    if (is_enabled)
+        return result;
+    /* The program has freed what the layer had enabled progress for. */
+    result = progress_enable();
+    if (result != MPI_SUCCESS)
+        return result;
+    lock();
+    result = catch_up();
     unlock();
     progress_disable();
     return result;
