@@ -138,10 +138,13 @@ static int identify(struct agreement *agreement)
     return result;
 }
 
-/* Ranks may be bound to other CPUs at any time, so the ranks may get different answers. */
+/* Ranks may be bound to other CPUs at any time, so the ranks may get different answers. A group
+ * that has a CPU for each rank shares them with the job's other ranks. */
 static int is_oversubscribed(const struct group *group)
 {
     struct cpu_demand demand = {0};
+    if (task_shares_cpu())
+        return 1;
     for (int i = 0; i < group->ranks; i++)
         if (group->is_one_space)
             cpu_demand_add(&demand, onespace_pid(group->members[i]));

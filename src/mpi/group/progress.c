@@ -170,13 +170,21 @@ int progress_step(void)
 enum { UP_TO_DATE, BEHIND, CATCHING_UP };
 static _Atomic int state;
 
+/* Whether a step that finds nothing gives the CPU away: Open MPI does where tasks outnumber CPUs.
+ * It then takes as long as the others let it wait. */
+static int step_may_yield(void)
+{
+    return pmpi_is_open_mpi() && task_shares_cpu();
+}
+
 int progress_after_operation(void)
 {
     /* Any thread's, relaxed: a step more or less does no harm. */
     static _Atomic uint64_t last_step;
     uint64_t now = arch_ticks();
     atomic_store_explicit(&state, BEHIND, memory_order_release);
-    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < arch_ticks_of_half_us())
+    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < arch_ticks_of_half_us() ||
+        step_may_yield()) /* waits make steps enough */
         return MPI_SUCCESS;
     atomic_store_explicit(&last_step, now, memory_order_relaxed);
     return progress_step();
@@ -212,6 +220,8 @@ static unsigned times;
 
 static int step_until_idle(void)
 {
+    if (step_may_yield())
+        return step(); /* Open MPI's receives dozens of messages */
     int is_measured = times < CALIBRATIONS || times % RECALIBRATION == 0, result = MPI_SUCCESS;
     uint64_t least = UINT64_MAX;
     times++;

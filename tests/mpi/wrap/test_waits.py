@@ -1,4 +1,6 @@
 """Calls that wait for a message: tasks that share CPUs give them away meanwhile (src/mpi/wrap/waits.c)."""
+import os
+
 import pytest
 
 from jobs import RUN
@@ -26,3 +28,13 @@ def test_calls_that_wait(check_guest, mpi, kind, ranks):
 def test_rank_yields_where_tasks_outnumber_cpus(run_guest, mpi_named, prefix, words):
     result = run_guest(mpi_named("mpich"), 2, "mpi_waits", "yield", prefix=prefix)
     assert result.code == 0 and result.lines == [*none_wrong(2), f"the last rank {words}"], str(result)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two CPUs are needed")
+@pytest.mark.parametrize("ranks, words", [(2, "does not sleep"), (4, "sleeps")])
+def test_pair_of_ranks_shares_two_cpus_with_the_jobs_others(run_guest, distributions_mpi, ranks, words):
+    """A communicator of two ranks has a CPU for each, but not alone. What waits long in the layer then sleeps."""
+    cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    prefix = ["taskset", "-c", cpus, *RUN, "--collectives", "on"]
+    result = run_guest(distributions_mpi, ranks, "mpi_waits", "pairs", prefix=prefix)
+    assert result.code == 0 and f"rank 1 {words}" in result.lines, str(result)

@@ -1,5 +1,6 @@
 /* mpi_waits CASE...: the calls of MPI that wait for a message. Rank 0's message comes late, so each
- * other rank waits. `yields` says how often the rank has called sched_yield meanwhile. */
+ * other rank waits. `yields` and
+ * `sleeps` say how often the rank has called sched_yield and nanosleep meanwhile. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/syscall.h>
@@ -19,12 +20,21 @@ int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
+static _Atomic int sleeps;
+
+/* In front of libc's. */
+int nanosleep(const struct timespec *time, struct timespec *rest)
+{
+    sleeps++;
+    return (int)syscall(SYS_nanosleep, time, rest);
+}
+
 /* Rank 0 is late, without a call of MPI. */
 static void be_late(void)
 {
     const struct timespec late = {0, LATE_MS * 1000000};
     MPI_Barrier(world);
-    yields = 0;
+    yields = sleeps = 0;
     if (rank == 0)
         nanosleep(&late, NULL);
 }
@@ -342,6 +352,21 @@ CASE(yield)
         OK(MPI_Recv(received, 1, MPI_INT, 0, TAG, world, MPI_STATUS_IGNORE));
         printf("the last rank %s\n", yields ? "yields" : "does not yield");
     }
+}
+
+/* Pairs of ranks. Rank 1 prints whether it has slept while it waited for rank 0. */
+CASE(pairs)
+{
+    enum { SET_UP = 40 }; /* operations after which the layer runs them */
+    MPI_Comm pair;
+    OK(MPI_Comm_split(world, rank / 2, rank, &pair));
+    for (int i = 0; i < SET_UP; i++)
+        OK(MPI_Barrier(pair));
+    be_late();
+    OK(MPI_Barrier(pair));
+    if (rank == 1)
+        printf("rank 1 %s\n", sleeps ? "sleeps" : "does not sleep");
+    OK(MPI_Comm_free(&pair));
 }
 
 int main(int argc, char **argv)
