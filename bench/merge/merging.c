@@ -4,7 +4,7 @@
 
 #include "../lib/bench.h"
 
-#ifndef PR_SET_MEMORY_MERGE /* C libraries before 2.38 */
+#ifndef PR_SET_MEMORY_MERGE /* headers before Linux 6.4 */
 #define PR_SET_MEMORY_MERGE 67
 #endif
 

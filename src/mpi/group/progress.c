@@ -7,16 +7,20 @@
 
 #include "arch/syscall.h"
 
-/* Orders progress_enable, progress_disable and progress_finalize. Never held across a call of MPI.
- */
+/* Orders progress_enable, progress_disable and progress_finalize. A step may call these, when MPICH
+ * frees a communicator in it, but then does not take the mutex: another thread may hold it, and
+ * wait for the step. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static unsigned users; /* progress_enable minus progress_disable */
+static _Atomic unsigned users; /* progress_enable minus progress_disable */
 static int is_finalized;
 
 /* Guarded by `busy`, which is held while the request is tested: two threads must not test it at the
  * same time, and a request that is about to be completed must not be tested. */
 static int exists;
 static MPI_Request incomplete; /* valid while `exists` */
+
+/* This thread is inside a step, in which MPI may call functions of the program's. */
+static _Thread_local int is_stepping;
 
 /* A spin lock of any thread: set with acquire, cleared with release. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -81,8 +85,12 @@ static void complete(MPI_Request request)
 int progress_enable(void)
 {
     MPI_Request made;
+    if (is_stepping) { /* with the request */
+        atomic_fetch_add(&users, 1);
+        return MPI_SUCCESS;
+    }
     pthread_mutex_lock(&mutex);
-    users++;
+    atomic_fetch_add(&users, 1);
     lock();
     int is_needed = !exists && !is_finalized;
     unlock();
@@ -106,8 +114,12 @@ int progress_enable(void)
 void progress_disable(void)
 {
     MPI_Request last;
+    if (is_stepping) { /* the request stays until another last user, or MPI_Finalize */
+        atomic_fetch_sub(&users, 1);
+        return;
+    }
     pthread_mutex_lock(&mutex);
-    int is_last = --users == 0 && withdraw(&last);
+    int is_last = atomic_fetch_sub(&users, 1) == 1 && withdraw(&last);
     pthread_mutex_unlock(&mutex);
     if (is_last)
         complete(last);
@@ -123,9 +135,6 @@ void progress_finalize(void)
     if (did_exist)
         complete(last);
 }
-
-/* This thread is inside a step, in which MPI may call functions of the program's. */
-static _Thread_local int is_stepping;
 
 /* The caller holds `busy`. */
 static int step(void)
@@ -177,14 +186,21 @@ static int step_may_yield(void)
     return pmpi_is_open_mpi() && task_shares_cpu();
 }
 
+/* Between steps after operations: a program may loop over operations, none of which waits, until a
+ * rank has done something that sends to this one first. */
+static uint64_t step_interval(void)
+{
+    enum { TURNS = 200 }; /* a tenth of a millisecond, as a step may take a turn of another rank */
+    return arch_ticks_of_half_us() * (step_may_yield() ? TURNS : 1);
+}
+
 int progress_after_operation(void)
 {
     /* Any thread's, relaxed: a step more or less does no harm. */
     static _Atomic uint64_t last_step;
     uint64_t now = arch_ticks();
     atomic_store_explicit(&state, BEHIND, memory_order_release);
-    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < arch_ticks_of_half_us() ||
-        step_may_yield()) /* waits make steps enough */
+    if (now - atomic_load_explicit(&last_step, memory_order_relaxed) < step_interval())
         return MPI_SUCCESS;
     atomic_store_explicit(&last_step, now, memory_order_relaxed);
     return progress_step();
@@ -261,11 +277,11 @@ int progress_catch_up(void)
         return result;
     /* The program has freed what the layer had enabled progress for. */
     result = progress_enable();
-    if (result != MPI_SUCCESS)
-        return result;
-    lock();
-    result = catch_up();
-    unlock();
+    if (result == MPI_SUCCESS) {
+        lock();
+        result = catch_up();
+        unlock();
+    }
     progress_disable();
     return result;
 }

