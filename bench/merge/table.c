@@ -9,13 +9,6 @@
 
 enum { PAGE = 4096, WORDS = PAGE / 8 };
 
-static uint64_t next(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    return *state ^= *state << 17;
-}
-
 /* Memory that depends on the seed alone, no page of it equal to another. */
 static uint64_t *filled(size_t bytes, uint64_t seed)
 {
@@ -24,7 +17,7 @@ static uint64_t *filled(size_t bytes, uint64_t seed)
     if (memory == MAP_FAILED)
         bench_fail("mmap", strerror(errno));
     for (size_t i = 0; i < bytes / sizeof(*memory); i++)
-        memory[i] = next(&seed);
+        memory[i] = bench_random(&seed);
     return memory;
 }
 
@@ -37,7 +30,7 @@ static void time_writes(uint64_t *table, size_t pages, long writes, const char *
     MPI_Barrier(MPI_COMM_WORLD);
     double start = seconds_now();
     for (long i = 0; i < writes; i++)
-        table[next(&seed) % pages * WORDS] += (uint64_t)rank;
+        table[bench_random(&seed) % pages * WORDS] += (uint64_t)rank;
     double own = (seconds_now() - start) / (double)writes, longest = 0;
     MPI_Reduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0)

@@ -268,7 +268,7 @@ static void discard(struct communicator *communicator)
     free(communicator);
 }
 
-/* Takes those that nobody needs any more out of the list `freed`. */
+/* Takes the unused ones out of the list `freed`. */
 static struct communicator *take_freed(void)
 {
     struct communicator *unused = NULL;

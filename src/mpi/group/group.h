@@ -140,8 +140,8 @@ int progress_is_stepping(void);
  * progress is behind, and tests again (mpi/wrap/probes.c). */
 int progress_after_operation(void);
 int progress_is_behind(void);
-/* Steps until one finds nothing. Waits for another thread's step, which may have looked too early.
- * MPI_SUCCESS or an error. */
+/* If it is, steps until one finds nothing. Waits for another thread's step, which may have looked
+ * too early. MPI_SUCCESS or an error. */
 int progress_catch_up(void);
 
 /* The value of `test`, an MPI call that sets `found`; again after catching up, if it found nothing

@@ -270,6 +270,8 @@ static int catch_up(void)
 
 int progress_catch_up(void)
 {
+    if (!progress_is_behind())
+        return MPI_SUCCESS;
     lock();
     int is_enabled = exists, result = is_enabled ? catch_up() : MPI_SUCCESS;
     unlock();

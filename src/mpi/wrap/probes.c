@@ -41,7 +41,7 @@ WRAP(Testsome)
 int MPI_Testsome(int count, MPI_Request requests[], int *completed, int indices[],
                  MPI_Status statuses[])
 {
-    int result = progress_is_behind() ? progress_catch_up() : MPI_SUCCESS;
+    int result = progress_catch_up();
     return result == MPI_SUCCESS ? pmpi()->Testsome(count, requests, completed, indices, statuses)
                                  : result;
 }
@@ -51,7 +51,7 @@ int MPI_Testsome(int count, MPI_Request requests[], int *completed, int indices[
 WRAP(Cancel)
 int MPI_Cancel(MPI_Request *request)
 {
-    int result = progress_is_behind() ? progress_catch_up() : MPI_SUCCESS;
+    int result = progress_catch_up();
     return result == MPI_SUCCESS ? pmpi()->Cancel(request) : result;
 }
 

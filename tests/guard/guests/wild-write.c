@@ -105,8 +105,9 @@ static int *of_thread_tls(void)
     return of_thread("thread-tls");
 }
 
-/* Whether the kernel makes guards within mappings, and tells them: Linux 6.15. */
-static int is_guarded(const void *page)
+/* Makes the page a guard within its mapping. 0: the kernel cannot, or does not tell: Linux
+ * before 6.15. */
+static int install_guard(const void *page)
 {
     enum { INSTALL = 102 /* MADV_GUARD_INSTALL */, GUARD_BIT = 58 };
     uint64_t entry = 0;
@@ -122,7 +123,7 @@ static int *of_guarded_stack(void)
 {
     enum { SIZE = 1 << 16 };
     int *stack = map_private(SIZE, MAP_STACK);
-    assert(is_guarded(stack) || mprotect(stack, 4096, PROT_NONE) == 0);
+    assert(install_guard(stack) || mprotect(stack, 4096, PROT_NONE) == 0);
     return stack + SIZE / 2 / sizeof(*stack);
 }
 

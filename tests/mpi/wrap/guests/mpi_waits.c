@@ -1,6 +1,6 @@
 /* mpi_waits CASE...: the calls of MPI that wait for a message. Rank 0's message comes late, so each
- * other rank waits. `yields` and
- * `sleeps` say how often the rank has called sched_yield and nanosleep meanwhile. */
+ * other rank waits. `yields` and `sleeps` say how often the rank has called sched_yield and
+ * nanosleep meanwhile. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/syscall.h>
@@ -357,14 +357,15 @@ CASE(yield)
 /* Pairs of ranks. Rank 1 prints whether it has slept while it waited for rank 0. */
 CASE(pairs)
 {
-    enum { SET_UP = 40, LATES = 10 }; /* operations after which the layer runs them */
+    enum { SET_UP = 40 }; /* operations after which the layer runs them */
+    const struct timespec later = {0, 9 * LATE_MS * 1000000};
     MPI_Comm pair;
     OK(MPI_Comm_split(world, rank / 2, rank, &pair));
     for (int i = 0; i < SET_UP; i++)
         OK(MPI_Barrier(pair));
     be_late();
-    for (int i = 1; rank == 0 && i < LATES; i++)
-        nanosleep(&(struct timespec){0, LATE_MS * 1000000}, NULL);
+    if (rank == 0)
+        nanosleep(&later, NULL);
     OK(MPI_Barrier(pair));
     if (rank == 1)
         printf("rank 1 %s\n", sleeps ? "sleeps" : "does not sleep");
