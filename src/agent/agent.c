@@ -297,6 +297,7 @@ EXPORTED int __libc_start_main(main_function *main, int argc, char **argv, void 
     if (child) {
         disable_ucx_sysv();
         place_symmetric_heap();
+        check_launcher();
     }
     if (child && child->start)
         main = dl_iterate_phdr ? call_start : NULL;

@@ -45,5 +45,6 @@ void find_next_ioctl(void);
 /* mpi.c: called before main, when the libraries that the program is linked with are loaded. */
 void disable_ucx_sysv(void);
 void place_symmetric_heap(void);
+void check_launcher(void);
 
 #endif

