@@ -153,6 +153,16 @@ static void note_execution(struct verdict *verdict)
     close(fd);
 }
 
+static void note_gpu(struct verdict *verdict)
+{
+    char library[NAME_MAX + 1];
+    if (elf_uses_amd_gpu(&verdict->program, library, sizeof(library)))
+        add_note(verdict,
+                 "it uses GPUs of AMD (%s): where there is one, only one task of a space can, and "
+                 "several ranks stay processes",
+                 library);
+}
+
 static void note_program(struct verdict *verdict)
 {
     const char *name = base_name(verdict->program.path);
@@ -196,6 +206,7 @@ static void find_verdict(const char *name, struct verdict *verdict)
     if (!note_script(verdict))
         note_execution(verdict);
     note_program(verdict);
+    note_gpu(verdict);
     note_interposition(verdict);
 }
 

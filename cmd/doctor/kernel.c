@@ -124,10 +124,19 @@ static void say_keys(struct kernel_release kernel)
         doctor_say(DOCTOR_GOOD, subject, NULL, "`onespace run --guard` works");
 }
 
+static void say_amd_gpu(void)
+{
+    if (access("/dev/kfd", F_OK) == 0)
+        doctor_say(DOCTOR_WARNING, "GPU of AMD", "See the page on GPUs.",
+                   "only one task of a space can use it: ranks that are linked with libamdhip64 or "
+                   "libhsa-runtime64 stay processes");
+}
+
 void doctor_kernel(void)
 {
     struct kernel_release kernel;
     char release[128];
+    say_amd_gpu();
     if (kernel_here(&kernel, release, sizeof(release)) < 0) {
         doctor_say(DOCTOR_WARNING, "kernel", "See the list of kernels in the documentation.",
                    "Linux %s is not a version that can be told", release);

@@ -373,6 +373,60 @@ static void print_job(const struct run_segment *segment, const char *launcher, u
         is_kept ? "in memory of the space" : "the system's", why[0] ? ": " : "", why, settings);
 }
 
+/* 0, or less than 0; then the spawn will report it. */
+static int resolve_segment(const struct run_segment *segment, struct elf_program *program)
+{
+    return resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), program,
+                           NULL);
+}
+
+/* ---- Programs that use GPUs of AMD ----
+ *
+ * Linux's driver finds its user by the user's memory, and serves only the process that came first
+ * (kfd_create_process and kfd_ioctl, drivers/gpu/drm/amd/amdkfd). All tasks of a space have one
+ * memory: the first can use the GPU, and the runtime of the others finds none. */
+
+static int uses_amd_gpu(const struct run_segment *segment, char library[static NAME_MAX + 1])
+{
+    static struct elf_program program;
+    if (access("/dev/kfd", F_OK) != 0 || resolve_segment(segment, &program) < 0)
+        return 0;
+    int result = elf_uses_amd_gpu(&program, library, NAME_MAX + 1);
+    elf_program_free(&program);
+    return result;
+}
+
+/* Whether this rank stays a process, as all others of the node that run its program do. */
+static int must_stay_process(const struct run_segment *segment, const struct launcher *launcher)
+{
+    char library[NAME_MAX + 1];
+    if (launcher->local_size == 1 || !uses_amd_gpu(segment, library))
+        return 0;
+    if (launcher->local_rank <= 0)
+        fprintf(stderr,
+                "onespace run: %s uses a GPU of AMD (%s), which only one task of a space can: its "
+                "ranks stay processes\n",
+                segment->argv[0], library);
+    return 1;
+}
+
+/* 0, or an exit status with a message. */
+static int check_amd_gpu(const struct run_options *run)
+{
+    char library[NAME_MAX + 1];
+    int count = 0;
+    for (int s = 0; s < run->segment_count; s++)
+        if (uses_amd_gpu(&run->segments[s], library))
+            count += run->segments[s].count;
+    if (count < 2)
+        return 0;
+    fprintf(stderr,
+            "onespace run: %d of the tasks use a GPU of AMD (%s), which only one task of a space "
+            "can: run them as processes, or each by an onespace run of its own\n",
+            count, library);
+    return 126;
+}
+
 /* ---- Several MPI programs without a launcher ----
  *
  * Each such task is an MPI job of its own, rank 0 of 1. The MPI library cannot know better, and
@@ -395,9 +449,8 @@ static const char *const initialise[] = {"MPI_Init",
 static int calls_mpi(const struct run_segment *segment)
 {
     static struct elf_program program;
-    if (resolve_program(AT_FDCWD, segment->argv[0], segment->argv, getenv("PATH"), &program, NULL) <
-        0)
-        return 0; /* the spawn will report it */
+    if (resolve_segment(segment, &program) < 0)
+        return 0;
     int fd = open(program.path, O_RDONLY | O_CLOEXEC);
     int result = fd >= 0 && elf_imports(fd, initialise) == 1;
     if (fd >= 0)
@@ -498,7 +551,10 @@ static int run_shim(const struct run_options *run, const struct launcher *launch
         .stats = run->stats,
         .launch = launcher->space,
         .bind = run->bind,
+        .is_process = must_stay_process(segment, launcher),
     };
+    if (job.is_process)
+        return shim_run(&job);
     unsigned ranks = job.ntasks > 0 ? (unsigned)job.ntasks : 1;
     if (run->verbose)
         print_rank(segment, job.space, run->space ? "--space" : launcher->found_by, job.number,
@@ -618,5 +674,6 @@ int command_run(int argc, char **argv)
     warn_of_launchers(&run);
     if (!launcher.is_rank)
         warn_of_singletons(&run);
-    return run_standalone(&run);
+    int too_many = check_amd_gpu(&run);
+    return too_many ? too_many : run_standalone(&run);
 }

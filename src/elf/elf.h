@@ -133,4 +133,8 @@ int elf_imports(int fd, const char *const names[]);
 int elf_each_needed(int fd, const struct elf_info *info,
                     int (*visit)(const char *name, void *context), void *context);
 
+/* Fills library with the name of the library by which the program uses GPUs of AMD, if it is linked
+ * with one: 1 or 0. One that it loads later, as PyTorch does, is not found. */
+int elf_uses_amd_gpu(const struct elf_program *program, char *library, size_t size);
+
 #endif

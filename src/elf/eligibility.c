@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -139,4 +140,29 @@ int elf_check_thread_mode(const struct elf_program *program, struct elf_problem 
                              "is a %s, which takes the signal handlers of its process for its own",
                              kind)
                 : 0;
+}
+
+struct library_name {
+    char *name;
+    size_t size;
+};
+
+static int find_amd_library(const char *name, void *context)
+{
+    struct library_name *found = context;
+    if (strncmp(name, "libamdhip64.so", 14) != 0 && strncmp(name, "libhsa-runtime64.so", 19) != 0)
+        return 0;
+    snprintf(found->name, found->size, "%s", name);
+    return 1;
+}
+
+int elf_uses_amd_gpu(const struct elf_program *program, char *library, size_t size)
+{
+    struct library_name found = {library, size};
+    int fd = open(program->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    int is_found = elf_each_needed(fd, &program->info, find_amd_library, &found) > 0;
+    close(fd);
+    return is_found;
 }

@@ -97,6 +97,7 @@ struct shim_task {
     const char *launch; /* a name that the ranks of one launcher have in common */
     enum report_detail stats;
     const char *bind; /* --cpu-bind, or NULL */
+    int is_process;   /* the program replaces this process, and is no task */
 };
 
 /* Runs the task and returns its exit status. If a signal killed the task, the same signal kills

@@ -519,6 +519,16 @@ static void open_standard_descriptors(void)
             return;
 }
 
+static int become_program(char *const argv[])
+{
+    char message[PATH_MAX + 64];
+    execvp(argv[0], argv);
+    int error = errno;
+    snprintf(message, sizeof(message), "%s: %s", argv[0], strerror(error));
+    print_failure(message);
+    return error == ENOENT ? 127 : 126;
+}
+
 int shim_run(const struct shim_task *task)
 {
     static struct sent_fds sent;
@@ -527,6 +537,8 @@ int shim_run(const struct shim_task *task)
     open_standard_descriptors();
     if (bind_self(task) != 0)
         return 2;
+    if (task->is_process)
+        return become_program(task->argv);
     if (task->number >= 0)
         set_task_numbers(task->number, task->ntasks);
     int socket = -1, signals = open_signals(&old);

@@ -204,13 +204,27 @@ TEST_F(mappings, at_a_low_hint_that_is_taken_get_another_low_address)
 {
     std::vector<std::unique_ptr<Task>> tasks;
     std::set<uint64_t> places;
-    for (int i = 0; i < 4; i++) {
-        tasks.push_back(std::make_unique<Task>(Words{program("pieces"), "reserve", "10"}));
+    for (int i = 0; i < 8; i++) {
+        tasks.push_back(std::make_unique<Task>(Words{program("pieces"), "reserve", "1000"}));
         std::string output = tasks.back()->line();
         EXPECT_TRUE(output.ends_with(" wrong 0")) << output;
         places.insert(std::stoull(output, nullptr, 16));
     }
-    EXPECT_EQ(places.size(), 4u);
+    EXPECT_EQ(places.size(), 8u);
     EXPECT_EQ(*places.begin(), 0x200000000u);
     EXPECT_LT(*places.rbegin(), UINT64_C(1) << 40);
+    EXPECT_EQ(count_pieces(), 8 * 900);
+    for (int i : {7, 3, 0}) {
+        tasks[static_cast<size_t>(i)]->kill_and_wait();
+        tasks.erase(tasks.begin() + i);
+    }
+    EXPECT_TRUE(eventually([] { return count_pieces() == 5 * 900; })) << count_pieces();
+    for (auto &task : tasks) {
+        task->write_line("");
+        std::string output = task->line();
+        EXPECT_TRUE(output.ends_with(" wrong 0")) << output;
+        task->kill_and_wait();
+    }
+    EXPECT_TRUE(eventually([] { return count_pieces() == 0; })) << count_pieces();
+    EXPECT_EQ(probe_overflows("mappings"), 0);
 }
