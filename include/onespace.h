@@ -117,6 +117,9 @@ struct onespace_fd_map {
  *               All may write to memory that is mapped with MAP_SHARED. Needs a CPU with
  *               protection keys (-ENOTSUP). Not with THREAD, NO_INTERPOSE or CALLS. Tasks of a
  *               guarded task are guarded, too
+ * PROGRESS      MPI ranks that wait make progress for those that compute. Each rank gets one more
+ *               thread, and the program must have MPI_THREAD_MULTIPLE. Not with THREAD or
+ *               NO_MPI_LAYER
  * THREAD        thread mode, see below */
 #define ONESPACE_SPAWN_DETACHED            1u
 #define ONESPACE_SPAWN_CLOSE_FDS           2u
@@ -134,6 +137,7 @@ struct onespace_fd_map {
 #define ONESPACE_SPAWN_CALLS               8192u
 #define ONESPACE_SPAWN_GUARD               16384u
 #define ONESPACE_SPAWN_GUARD_REPORT        32768u
+#define ONESPACE_SPAWN_PROGRESS            65536u
 
 /* Thread mode. A task with ONESPACE_SPAWN_THREAD is a thread of the process of the member that
  * spawns it: it shares PID, descriptors, working directory, umask, limits and signal handlers with

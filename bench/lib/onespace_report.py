@@ -30,8 +30,9 @@ SUMMARY_LINES = 3  # comparisons of one result in the summary
 ROWS_MAX = 64  # of a table: longer ones are thinned evenly
 # The order of the sections, by the beginnings of the files' names; the others follow by name.
 ORDER = ("cachelines", "p2p", "applications", "miniapps", "collectives", "solvers", "startup", "memory", "scale",
-         "waits", "windows", "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate", "configurations",
-         "xpmem", "heap", "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call", "adios2")
+         "waits", "progress", "windows", "storage", "insitu", "python", "pool", "sync", "ghost", "messagerate",
+         "configurations", "xpmem", "heap", "mappings", "spawn", "pagetables", "strided", "teams", "sweep", "call",
+         "adios2")
 REPEATS_ENOUGH = 5
 EQUAL = 0.03   # smaller differences count as none
 WIDE = 0.3     # of the middle half of the ratios, relative to their median

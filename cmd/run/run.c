@@ -82,6 +82,8 @@ const char run_help[] =
     "      --collectives auto|on|off|off=NAMES  run collective operations by loads and stores; "
     "auto: of communicators that make many (default); on: of all; off: none, or all but those "
     "named, such as off=scan,gather\n"
+    "      --progress  ranks that wait make progress for ranks that compute: messages and "
+    "nonblocking operations go on; needs MPI_THREAD_MULTIPLE\n"
     "  -v, --verbose  print the space of each rank, and once what was chosen and set\n"
     "      --stats[=ranks]  at the end print how much the tasks copied, and how; ranks: also "
     "for each task\n"
@@ -103,6 +105,7 @@ enum {
     OPT_STATS,
     OPT_MPI,
     OPT_COLLECTIVES,
+    OPT_PROGRESS,
     OPT_THREADS,
     OPT_GUARD
 };
@@ -121,6 +124,7 @@ static const struct option options[] = {
     {"stats", optional_argument, NULL, OPT_STATS},
     {"mpi-layer", required_argument, NULL, OPT_MPI},
     {"collectives", required_argument, NULL, OPT_COLLECTIVES},
+    {"progress", no_argument, NULL, OPT_PROGRESS},
     {"guard", optional_argument, NULL, OPT_GUARD},
     {"thread-mode", no_argument, NULL, OPT_THREADS},
     {"verbose", no_argument, NULL, 'v'},
@@ -222,6 +226,9 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
             segment->flags |= ONESPACE_SPAWN_COLLECTIVES | ONESPACE_SPAWN_COLLECTIVES_AT_ONCE;
         else if (strcmp(optarg, "off") != 0)
             return bad_value("--collectives", optarg, "auto, on, off or off=NAMES");
+        return 0;
+    case OPT_PROGRESS:
+        segment->flags |= ONESPACE_SPAWN_PROGRESS;
         return 0;
     case OPT_GUARD:
         segment->flags &= ~ONESPACE_SPAWN_GUARD_REPORT;
@@ -396,11 +403,13 @@ static int uses_amd_gpu(const struct run_segment *segment, char library[static N
     return result;
 }
 
-/* Whether this rank stays a process, as all others of the node that run its program do. */
-static int must_stay_process(const struct run_segment *segment, const struct launcher *launcher)
+/* Whether this rank stays a process, as all others of the node that run its program do. With
+ * --space the user has decided which tasks share a space. */
+static int must_stay_process(const struct run_options *run, const struct launcher *launcher)
 {
+    const struct run_segment *segment = &run->segments[0];
     char library[NAME_MAX + 1];
-    if (launcher->local_size == 1 || !uses_amd_gpu(segment, library))
+    if (run->space || launcher->local_size == 1 || !uses_amd_gpu(segment, library))
         return 0;
     if (launcher->local_rank <= 0)
         fprintf(stderr,
@@ -551,7 +560,7 @@ static int run_shim(const struct run_options *run, const struct launcher *launch
         .stats = run->stats,
         .launch = launcher->space,
         .bind = run->bind,
-        .is_process = must_stay_process(segment, launcher),
+        .is_process = must_stay_process(run, launcher),
     };
     if (job.is_process)
         return shim_run(&job);
@@ -626,6 +635,49 @@ static int check_guard(const struct run_options *run, const struct launcher *lau
     return 0;
 }
 
+/* ---- --progress ---- */
+
+static int refuse_progress(const struct launcher *launcher, const char *why)
+{
+    if (launcher->local_rank <= 0)
+        fprintf(stderr, "onespace run: --progress with %s; leave one of the two out\n", why);
+    return 2;
+}
+
+/* Where ranks outnumber CPUs, each gets its turn anyway, and MPI_THREAD_MULTIPLE has a price: Open
+ * MPI 4.1 then hangs now and then, as processes, too. */
+static int has_cpus_for_ranks(const struct run_options *run, const struct launcher *launcher)
+{
+    int ranks =
+        launcher->is_rank && !run->count_given ? launcher->local_size : (int)standalone_count(run);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    if (ranks > cpus && launcher->local_rank <= 0)
+        fprintf(stderr, "onespace run: --progress has no effect: %d ranks outnumber %ld CPUs\n",
+                ranks, cpus);
+    return ranks <= cpus;
+}
+
+/* 0, or an exit status with a message. */
+static int set_progress(struct run_options *run, const struct launcher *launcher)
+{
+    unsigned all = 0;
+    for (int s = 0; s < run->segment_count; s++) {
+        unsigned flags = run->segments[s].flags;
+        all |= flags;
+        if ((flags & ONESPACE_SPAWN_PROGRESS) && run->thread_mode)
+            return refuse_progress(launcher, "--thread-mode: each rank must be a process");
+        if ((flags & ONESPACE_SPAWN_PROGRESS) && (flags & ONESPACE_SPAWN_NO_MPI_LAYER))
+            return refuse_progress(launcher, "--mpi-layer off: the MPI layer makes the progress");
+    }
+    if (!(all & ONESPACE_SPAWN_PROGRESS))
+        return 0;
+    if (has_cpus_for_ranks(run, launcher))
+        return mpi_defaults_set_threads() == 0 ? 0 : EXIT_FAILURE;
+    for (int s = 0; s < run->segment_count; s++)
+        run->segments[s].flags &= ~ONESPACE_SPAWN_PROGRESS;
+    return 0;
+}
+
 /* Without /proc neither the host nor the patch sites of a library could be found. 0 or -1. */
 static int check_proc(void)
 {
@@ -667,6 +719,8 @@ int command_run(int argc, char **argv)
     if (run.thread_mode && check_thread_mode(&run, &launcher))
         return 2;
     int refused = check_guard(&run, &launcher);
+    if (!refused)
+        refused = set_progress(&run, &launcher);
     if (refused)
         return refused;
     if (run.space || (launcher.is_rank && !run.count_given))

@@ -4,10 +4,10 @@
  * The agent exports a jump under the name of each function that the layer (src/mpi) wraps, and
  * precedes any MPI library in symbol lookup; so it does not matter when, how and in which language
  * the program gets its MPI. A call that creates a window, a collective operation unless these are
- * left to the library, or a call that waits while CPUs are oversubscribed, loads the layer for the
- * MPI library that is present. Until then, and with --mpi-layer off, the jumps lead to the MPI
- * library. Functions with large counts that the library lacks always lead to the layer, because a
- * program that looks for them finds the jumps. */
+ * left to the library, or a call that waits while CPUs are oversubscribed or with --progress, loads
+ * the layer for the MPI library that is present. Until then, and with --mpi-layer off, the jumps
+ * lead to the MPI library. Functions with large counts that the library lacks always lead to the
+ * layer, because a program that looks for them finds the jumps. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <stddef.h>
@@ -101,27 +101,38 @@ static void find_launcher(void)
         is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_ID") || is_set("PMI_PORT");
 }
 
+static int is_loaded(const char *soname)
+{
+    void *library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+    if (library)
+        dlclose(library);
+    return library != NULL;
+}
+
 /* Whether an MPI of MPICH's family can use PMIx: it is linked with it, or is an Intel MPI that was
  * given a library. */
 static int mpich_has_pmix(void)
 {
-    void *pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_NOLOAD);
-    if (pmix)
-        dlclose(pmix);
-    return pmix || is_set("I_MPI_PMI_LIBRARY") || is_set("I_MPI_PMI");
+    return is_loaded("libpmix.so.2") || is_set("I_MPI_PMI_LIBRARY") || is_set("I_MPI_PMI");
 }
 
 /* Whether the ranks can find one another. If one launcher has started another, they have the
- * variables of both, and it is assumed that they can. */
-static int launcher_can_be_right(int is_openmpi)
+ * variables of both, and it is assumed that they can. Slurm's own library for PMI needs no more
+ * than what srun sets; Open MPI before 5, which has no sessions, loads it late. */
+static int launcher_can_be_right(void *library, int is_openmpi)
 {
     if (launcher.has_pmix && (is_openmpi || mpich_has_pmix()))
+        return 1;
+    if (launcher.kind == SRUN &&
+        (is_loaded("libpmi.so.0") || is_loaded("libpmi2.so.0") || is_set("I_MPI_PMI_LIBRARY") ||
+         is_set("PALS_RANKID") || is_set("PMI_CONTROL_PORT") ||
+         (is_openmpi && !dlsym(library, "MPI_Session_init"))))
         return 1;
     return launcher.has_pmi && !(is_openmpi && launcher.kind == HYDRA);
 }
 
 /* At the first sight of the MPI library. The first rank speaks for all. */
-static void warn_of_launcher(const char *layer_name)
+static void warn_of_launcher(void *library, const char *layer_name)
 {
     static const char *const advice[] = {
         [HYDRA] = "its ranks do not find one another when mpiexec of MPICH or Intel MPI starts "
@@ -134,7 +145,7 @@ static void warn_of_launcher(const char *layer_name)
     int is_openmpi = text_equal(layer_name, "libonespace-mpi-openmpi.so");
     int is_mpich = text_equal(layer_name, "libonespace-mpi-mpich.so");
     if (launcher.kind != NO_LAUNCHER && (is_openmpi || is_mpich) &&
-        !launcher_can_be_right(is_openmpi))
+        !launcher_can_be_right(library, is_openmpi))
         print_message("this program uses", is_openmpi ? "Open MPI" : "MPICH or Intel MPI",
                       advice[launcher.kind]);
 }
@@ -159,7 +170,7 @@ static void *find_library(const char **layer_name)
         found = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
         if (found) {
             found_layer = *layer_name;
-            warn_of_launcher(found_layer);
+            warn_of_launcher(found, found_layer);
             return found;
         }
     }
@@ -205,7 +216,8 @@ static int loads_layer(unsigned index)
     if (!agent_space || (agent_self->flags & ONESPACE_SPAWN_NO_MPI_LAYER) || index >= WAITING_END)
         return 0;
     if (index >= COLLECTIVES_END)
-        return (int)atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed);
+        return (agent_self->flags & ONESPACE_SPAWN_PROGRESS) ||
+               atomic_load_explicit(&agent_space->oversubscribed, memory_order_relaxed);
     return index < LOADING_END ||
            ((agent_self->flags & ONESPACE_SPAWN_COLLECTIVES) && !is_turned_off(name_of(index)));
 }

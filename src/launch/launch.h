@@ -53,6 +53,8 @@ void signal_stop_self(int number);
 /* Sets them in the environment of the calling process. A value set by the user wins. ranks: of the
  * job on this node. */
 void mpi_defaults_set(unsigned ranks);
+/* Lets MPI_Init give MPI_THREAD_MULTIPLE, unless the user's variables say otherwise. 0 or -1. */
+int mpi_defaults_set_threads(void);
 /* Describes what mpi_defaults_set, called next, will set and leave. */
 void mpi_defaults_describe(unsigned ranks, char *text, size_t size);
 

@@ -128,6 +128,12 @@ void mpi_defaults_set(unsigned ranks)
             setenv(defaults[i].name, defaults[i].value, 0);
 }
 
+int mpi_defaults_set_threads(void)
+{
+    return setenv("MPIR_CVAR_DEFAULT_THREAD_LEVEL", "MPI_THREAD_MULTIPLE", 0) ||
+           setenv("OMPI_MPI_THREAD_LEVEL", "3", 0);
+}
+
 void mpi_defaults_describe(unsigned ranks, char *text, size_t size)
 {
     char *path = component_path();

@@ -218,6 +218,19 @@ enum memory_state {
     MEMORY_CHECKING,  /* the reaper checks whether it is held; then PRESENT or UNMAPPING */
 };
 
+/* The thread of an MPI rank that makes progress in its MPI library when other ranks ask
+ * (mpi/group/helper.c). A task has one if `state` is not HELPER_NONE. */
+enum helper_state { HELPER_NONE, HELPER_ASLEEP, HELPER_WANTED };
+struct space_helper {
+    /* A futex of the helper. NONE -> ASLEEP, WANTED -> ASLEEP: by the helper. ASLEEP -> WANTED: by
+     * a rank that waits. Any -> NONE: by the helper's process. */
+    _Alignas(64) _Atomic uint32_t state;
+    _Atomic int32_t tid; /* a futex; 0 before its start and after its end; by the helper */
+    _Atomic int32_t cpu; /* on which it runs; by the rank that wakes it */
+    /* arch_ticks() of the rank's last step; by its own threads and those that wake the helper */
+    _Atomic uint64_t progressed;
+};
+
 enum { SPACE_PROGRAM_MAX = 256 };
 
 struct space_slot {
@@ -274,6 +287,7 @@ struct space_slot {
     uint32_t guard_key, guard_rights;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_registrations registrations;
+    struct space_helper helper;
     struct space_stats stats;
     struct space_interpose interpose;
 };

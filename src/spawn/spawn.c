@@ -40,7 +40,7 @@ extern char **environ;
      ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_HOLD | ONESPACE_SPAWN_THREAD |                        \
      ONESPACE_SPAWN_NO_MPI_LAYER | ONESPACE_SPAWN_OWN_MAPPINGS | ONESPACE_SPAWN_COLLECTIVES |      \
      ONESPACE_SPAWN_COLLECTIVES_AT_ONCE | ONESPACE_SPAWN_CALLS | ONESPACE_SPAWN_GUARD |            \
-     ONESPACE_SPAWN_GUARD_REPORT)
+     ONESPACE_SPAWN_GUARD_REPORT | ONESPACE_SPAWN_PROGRESS)
 
 /* Flags that exclude guard mode. A program that is not interposed maps memory without its key, a
  * thread has its process's handlers, and a call needs the rights of two members. */
@@ -83,6 +83,9 @@ static int check_attr(const struct onespace_spawn_attr *given, struct onespace_s
     for (size_t i = 0; i < attr->fd_count; i++)
         if (attr->fds[i].source < 0 || attr->fds[i].target < 0)
             return -EINVAL;
+    if ((attr->flags & ONESPACE_SPAWN_PROGRESS) &&
+        (attr->flags & (ONESPACE_SPAWN_THREAD | ONESPACE_SPAWN_NO_MPI_LAYER)))
+        return -EINVAL;
     if ((attr->flags & ONESPACE_SPAWN_GUARD_REPORT) && !(attr->flags & ONESPACE_SPAWN_GUARD))
         return -EINVAL;
     if ((attr->flags & ONESPACE_SPAWN_GUARD) && (attr->flags & UNGUARDED_FLAGS))

@@ -184,6 +184,15 @@ def test_waits_measures_processes_and_tasks(bench):
     assert not found
 
 
+def test_progress_measures_each_operation(bench):
+    options = ["--repeats", "2", "--samples", "2", "--compute-us", "100", "--no-plot"]
+    found = bench("progress", "--mpi", need("mpich"), *options)
+    for operation in ("receive", "ibcast", "iallreduce"):
+        for variant in ("processes", "tasks", "progress"):
+            check_series(found.pop(f"mpich/{operation}/{variant}"), [65536, 262144, 1048576, 4194304], 2)
+    assert {name: found.pop(name).keys() for name in list(found) if "latency" in name} and not found
+
+
 def scale(job, directory, *options, before=(), **env):
     """With Open MPI, one repeat: the command's result, and its series by the parts of their names without the MPI."""
     results = directory / "results"

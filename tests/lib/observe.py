@@ -20,7 +20,10 @@ PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 def as_json(result):
     """The command's output, which must be JSON and nothing else."""
     assert result.err == "", result
-    return json.loads(result.out)
+    try:
+        return json.loads(result.out)
+    except json.JSONDecodeError as error:
+        raise AssertionError(f"no JSON: {error}\n{result}") from error
 
 
 def in_terminal(argv, columns, env):

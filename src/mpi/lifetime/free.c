@@ -170,13 +170,15 @@ static int free_all_windows(MPI_Comm comm, int key, void *value, void *extra)
 
 void finalize_hook_install(void)
 {
-    static atomic_flag watched = ATOMIC_FLAG_INIT; /* relaxed would do: it guards no other data */
+    static _Atomic int watched; /* by any thread; relaxed would do: it guards no other data */
     int keyval, has_world = 0;
-    if (atomic_flag_test_and_set(&watched) || pmpi()->Initialized(&has_world) != MPI_SUCCESS)
+    if (atomic_load_explicit(&watched, memory_order_relaxed) || atomic_exchange(&watched, 1) ||
+        pmpi()->Initialized(&has_world) != MPI_SUCCESS)
         return;
     if (!has_world)
-        atomic_flag_clear(&watched); /* MPI_Init may come later */
+        atomic_store(&watched, 0); /* MPI_Init may come later */
     else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_all_windows, &keyval, NULL) ==
-             MPI_SUCCESS)
-        pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+                 MPI_SUCCESS &&
+             pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) == MPI_SUCCESS)
+        helper_start();
 }

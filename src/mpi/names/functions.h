@@ -66,9 +66,11 @@
 #define COLLECTIVES_OFF_ENV "ONESPACE_COLLECTIVES_OFF"
 
 /* Functions that use windows or requests of the layer's, free objects about which the layer keeps
- * state, or find what was sent before an operation of the layer's. They never load the layer. */
+ * state, find what was sent before an operation of the layer's, or end MPI. They never load the
+ * layer. */
 #define MPI_FORWARDED(X)                                                                           \
     X(Cancel)                                                                                      \
+    X(Finalize)                                                                                    \
     X(Free_mem)                                                                                    \
     X(Improbe)                                                                                     \
     X(Iprobe)                                                                                      \

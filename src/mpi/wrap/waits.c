@@ -1,35 +1,52 @@
 /* src/mpi/wrap/waits.c: wraps MPI's point-to-point calls that wait. Where tasks outnumber CPUs, a
- * rank that waits gives its CPU away.
+ * rank that waits gives its CPU away. With --progress it makes progress for ranks that compute
+ * (group/helper.c).
  *
  * MPI libraries wait by polling in a loop. A rank that polls without success keeps its CPU from the
  * ranks that it waits for, until the end of its time slice. Here each call is made of the one that
  * returns at once and of tests, between which the rank yields its CPU or sleeps. Each test makes as
  * much progress in the library as a step of the library's own loop.
  *
- * The agent's jumps lead here only if CPUs were oversubscribed at a function's first call. The host
- * may find later that they no longer are: then the library waits by itself. */
+ * The agent's jumps lead here only with --progress, or if CPUs were oversubscribed at a function's
+ * first call. The host may find later that they no longer are: then the library waits by itself. */
 #include <limits.h>
 #include <stdlib.h>
 
-#include "mpi/group/group.h"
+#include "mpi/lifetime/lifetime.h"
 #include "mpi/wrap/wrap.h"
 
 /* Open MPI yields by itself (OMPI_MCA_mpi_yield_when_idle; src/launch/mpi_defaults.c sets it, too),
  * and faster: each of its polls would yield twice. */
 static int must_give_way(void)
 {
-    return task_shares_cpu() && !pmpi_is_open_mpi();
+    if (task_shares_cpu())
+        return !pmpi_is_open_mpi();
+    finalize_hook_install(); /* starts the helper */
+    return helper_is_on();
 }
 
 /* ---- Waiting by tests ---- */
+
+struct pause {
+    struct backoff backoff;
+    uint64_t asked; /* of helper_ask */
+};
+
+static void pause_between_tests(struct pause *pause)
+{
+    if (task_shares_cpu())
+        backoff_wait(&pause->backoff);
+    else
+        helper_ask(&pause->asked);
+}
 
 /* Repeats a test until it fails or sets `done`. */
 #define UNTIL(done, test)                                                                          \
     __extension__({                                                                                \
         int result_ = (test);                                                                      \
-        struct backoff backoff_ = {0};                                                             \
+        struct pause pause_ = {0};                                                                 \
         while (result_ == MPI_SUCCESS && !(done)) {                                                \
-            backoff_wait(&backoff_);                                                               \
+            pause_between_tests(&pause_);                                                          \
             result_ = (test);                                                                      \
         }                                                                                          \
         result_;                                                                                   \
@@ -246,4 +263,14 @@ int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, 
                                   source, recvtag, comm, status, 0);
     free(copy);
     return result;
+}
+
+/* ---- The end ---- */
+
+/* MPICH takes no locks any more when it deletes the attributes of MPI_COMM_SELF. */
+WRAP(Finalize)
+int MPI_Finalize(void)
+{
+    helper_stop();
+    return pmpi()->Finalize();
 }

@@ -62,6 +62,15 @@ static inline void session_end(void)
 }
 #endif
 
+static inline void mpi_find_ranks(MPI_Comm comm)
+{
+    world = comm;
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &ranks);
+    next_rank = (rank + 1) % ranks;
+    previous_rank = (rank + ranks - 1) % ranks;
+}
+
 /* SESSION in the environment: by a session. Returns the level of threads that the program has. */
 static inline int mpi_begin_threads(int *argc, char ***argv, int level)
 {
@@ -72,10 +81,7 @@ static inline int mpi_begin_threads(int *argc, char ***argv, int level)
         MPI_Init_thread(argc, argv, level, &provided);
         world = MPI_COMM_WORLD;
     }
-    MPI_Comm_rank(world, &rank);
-    MPI_Comm_size(world, &ranks);
-    next_rank = (rank + 1) % ranks;
-    previous_rank = (rank + ranks - 1) % ranks;
+    mpi_find_ranks(world);
     return provided;
 }
 

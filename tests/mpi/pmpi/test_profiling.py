@@ -25,7 +25,7 @@ def test_tool_sees_windows(job, guests, stock_mpi, profiler, how):
         words = [*RUN, guests.build("mpi_windows.c", stock_mpi.compiler, flags, f"{stock_mpi.name}-with-tool")]
     else:
         words = ["env", f"LD_PRELOAD={profiler}", *RUN, guests.mpi(stock_mpi, "mpi_windows")]
-    result = job.run(stock_mpi.command(2, [*words, "one_allocation"]))
+    result = job.run(stock_mpi.command(2, [*words, "one_allocation"]), env=stock_mpi.env)
     assert result.lines == none_wrong(2) and result.err.count("tool: a window") == 2, str(result)
 
 
