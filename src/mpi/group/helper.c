@@ -4,8 +4,8 @@
  * An MPI library moves a large message, or the next part of a nonblocking collective operation,
  * only while the rank that it needs is in an MPI call. So each rank has one more thread, its
  * helper, which sleeps. A rank that has waited for a while wakes the helper of a rank that has made
- * no progress for as long, binds it to its own CPUs, and yields: the helper makes some steps in its
- * rank's library, on the CPU of the rank that waits, and sleeps again. Ranks that compute keep
+ * no progress for as long, binds it to the CPU that it runs on itself, and yields until the helper
+ * sleeps again, which makes some steps in its rank's library meanwhile. Ranks that compute keep
  * their CPUs.
  *
  * The helper is an ordinary thread of its process: it has the rank's descriptors, thread-local
@@ -98,13 +98,31 @@ static int start_thread(void)
     return error;
 }
 
-/* Whether the caller must wait until the thread has ended. */
+/* Binds the helper to this thread's CPU: a rank that is bound to several may share them with one
+ * that computes. */
+static void take_to_own_cpu(struct space_helper *helper)
+{
+    int cpu = sched_getcpu();
+    int32_t tid = atomic_load(&helper->tid);
+    cpu_set_t cpus;
+    if (tid <= 0 || cpu < 0 || cpu >= CPU_SETSIZE ||
+        atomic_load_explicit(&helper->cpu, memory_order_relaxed) == cpu)
+        return;
+    CPU_ZERO(&cpus);
+    CPU_SET(cpu, &cpus);
+    if (sched_setaffinity(tid, sizeof(cpus), &cpus) == 0)
+        atomic_store_explicit(&helper->cpu, cpu, memory_order_relaxed);
+}
+
+/* Whether the caller must wait until the thread has ended. That runs on this CPU then: on another
+ * one a rank of real-time priority may keep it waiting. */
 static int ask_to_end(void)
 {
     if (atomic_load_explicit(&state, memory_order_acquire) != ON || getpid() != process)
         return 0;
     atomic_store_explicit(&state, OFF, memory_order_release);
     atomic_store_explicit(&own->helper.state, HELPER_NONE, memory_order_release);
+    take_to_own_cpu(&own->helper);
     futex_wake(&own->helper.state, 1);
     return 1;
 }
@@ -169,22 +187,6 @@ int helper_is_on(void)
 }
 
 /* ---- Ranks that wait ---- */
-
-/* Binds the helper to this thread's CPU: a rank that is bound to several may share them with one
- * that computes. */
-static void take_to_own_cpu(struct space_helper *helper)
-{
-    int cpu = sched_getcpu();
-    int32_t tid = atomic_load(&helper->tid);
-    cpu_set_t cpus;
-    if (tid <= 0 || cpu < 0 || cpu >= CPU_SETSIZE ||
-        atomic_load_explicit(&helper->cpu, memory_order_relaxed) == cpu)
-        return;
-    CPU_ZERO(&cpus);
-    CPU_SET(cpu, &cpus);
-    if (sched_setaffinity(tid, sizeof(cpus), &cpus) == 0)
-        atomic_store_explicit(&helper->cpu, cpu, memory_order_relaxed);
-}
 
 /* Binds it to its rank's CPUs. */
 static void send_home(const struct space_slot *slot, struct space_helper *helper)
