@@ -115,7 +115,16 @@ static const char *own_option_like(const char *word)
  * there is no program to find. */
 static int words_of(enum mpi_family family, char **argv, int at, int end, char *problem, int size)
 {
+    static char count_option[] = "-n";
     const char *word = argv[at];
+    int is_slurms = strncmp(word, "--ntasks", 8) == 0 && !find_option(family, word);
+    if (is_slurms && word[8] == '=') {
+        snprintf(problem, (size_t)size, "%s: this launcher takes the count by -n %s", word,
+                 word + 9);
+        return -EINVAL;
+    }
+    if (is_slurms && !word[8])
+        word = argv[at] = count_option;
     if (strchr(word, '=')) /* --name=value */
         return 1;
     const struct launcher_options *option = find_option(family, word);
@@ -141,13 +150,12 @@ static int words_of(enum mpi_family family, char **argv, int at, int end, char *
 }
 
 /* Takes an option of `onespace run`, unless this launcher has it, too. Returns its words, or 0. A
- * launcher whose options are not known may have any. */
+ * launcher whose options are not known may have any. Intel MPI's -cpu-bind has one dash. */
 static int take_run_option(enum mpi_family family, char **argv, int at, int end,
                            struct mpiexec_words *words)
 {
-    int count = family == MPI_FAMILY_UNKNOWN || find_option(family, argv[at])
-                    ? 0
-                    : run_option_words(argv[at]);
+    int is_launchers = find_option(family, argv[at]) != NULL && strcmp(argv[at], "--cpu-bind") != 0;
+    int count = family == MPI_FAMILY_UNKNOWN || is_launchers ? 0 : run_option_words(argv[at]);
     if (at + count > end || words->run_count + count > MPIEXEC_RUN_WORDS_MAX)
         return 0;
     for (int i = 0; i < count; i++)

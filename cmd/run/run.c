@@ -306,7 +306,7 @@ int run_option_words(const char *word)
     for (const struct option *option = options; option->name; option++) {
         if (strlen(option->name) != length || strncmp(option->name, word + 2, length) != 0)
             continue;
-        if (option->val == 'n' || option->val == 'h' || option->val == OPT_BIND)
+        if (option->val == 'n' || option->val == 'h')
             return 0;
         return option->has_arg == required_argument && !word[2 + length] ? 2 : 1;
     }

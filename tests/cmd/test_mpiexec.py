@@ -168,6 +168,21 @@ def test_options_of_onespace_run_stand_where_people_type_them(job, guests, stock
         *launchers, *RUN, "--stats", *([] if "--heap=tuned" in words else ["--heap", "tuned"]), program]
 
 
+@pytest.mark.parametrize("words", [["--cpu-bind", "core", "-n", "2"], ["-n", "2", "--cpu-bind", "core"],
+                                   ["--cpu-bind", "core", "--ntasks", "2"], ["--ntasks", "2", "--cpu-bind", "core"]])
+def test_words_of_srun_are_understood(job, guests, stock_mpi, words):
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    _, *line = printed(job, *words, program, env=stock_mpi.env)
+    assert line == ["-n", "2", *RUN, "--cpu-bind", "core", program]
+
+
+def test_cpu_bind_with_one_dash_is_intels(job, guests, mpi_named):
+    mpi = mpi_named("wheel-impi")
+    program = guests.mpi(mpi, "mpi_hello")
+    _, *line = printed(job, "-cpu-bind", "1", "-n", "2", program, env=mpi.env)
+    assert line == ["-cpu-bind", "1", "-n", "2", *RUN, program]
+
+
 def test_option_that_the_launcher_has_too_is_the_launchers_among_its_own(job, guests, distributions_mpi):
     program = guests.mpi(distributions_mpi, "mpi_hello")
     _, *line = printed(job, "-n", "2", "--verbose", program, env=distributions_mpi.env)
@@ -325,6 +340,7 @@ def test_launcher_of_an_unknown_kind_needs_a_separator(job):
 
 @pytest.mark.parametrize("words,problem", [
     (["-configfile", "x"], "names a file with programs"), (["-n", "2"], "no program given"),
+    (["--ntasks=2", "/bin/true"], "--ntasks=2: this launcher takes the count by -n 2"),
     (["-n", "2", "/bin/true", ":"], "no program given"), ([], "no program given")])
 def test_nothing_to_put_onespace_run_before_is_reported(job, mpi_named, words, problem):
     mpi = mpi_named("mpich")
