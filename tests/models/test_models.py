@@ -30,6 +30,7 @@ SOUND = ["dissemination -DN=3", "slots -DN=2 -DBARRIER=1",
          *long("insitu -DN=3 -DEVERY=1", "insitu -DN=3 -DEVERY=2"), "updates -DN=2", *long("updates -DN=3"),
          "group", "group -DJOIN=1", "exports", "lock",
          "registrations", "registrations -DEND=1", "registrations -DROUNDS=1 -DKILL=1",
+         "helper -DN=3", "helper -DN=3 -DDIES=1", *long("helper -DN=4", "helper -DN=4 -DDIES=1"),
          "shared -DN=2", "holds -DN=3", *long("holds -DN=4"), "calls -DN=2", "loan -DN=3",
          *long("calls -DN=3", "loan -DN=3 -DPLACES=2", "loan -DN=4")]
 FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=2",
@@ -48,6 +49,7 @@ FAULTY = ["dissemination -DN=3 -DWITHOUT=1", "slots -DN=3 -DWITHOUT=1", "slots -
           *[f"shared -DN=2 -DWITHOUT={step}" for step in (1, 2, 3)],
           *[f"registrations -DWITHOUT={step}" for step in (1, 2, 3, 4, 6)],
           "registrations -DROUNDS=1 -DKILL=1 -DWITHOUT=5", "registrations -DEND=1 -DWITHOUT=7",
+          *[f"helper -DN=3 -DWITHOUT={step}" for step in (1, 2, 3, 5)], "helper -DN=3 -DDIES=1 -DWITHOUT=4",
           *[f"holds -DN=3 -DWITHOUT={step}" for step in (1, 2, 3)],
           *[f"calls -DN=2 -DWITHOUT={step}" for step in (1, 2, 3, 4, 5, 6, 7)],
           *[f"loan -DN=3 -DWITHOUT={step}" for step in (1, 2, 3, 4, 5, 6, 7)]]

@@ -10,7 +10,9 @@
  *
  * The helper is an ordinary thread of its process: it has the rank's descriptors, thread-local
  * storage of its own, and calls MPI as MPI_THREAD_MULTIPLE allows. A function of another task,
- * called from the rank that waits, would be faster, but would use that rank's descriptors. */
+ * called from the rank that waits, would be faster, but would use that rank's descriptors.
+ *
+ * tests/models/helper.pml checks the word by which it is woken and ended. */
 #include "mpi/group/group.h"
 
 #include <pthread.h>
