@@ -34,7 +34,8 @@ struct operand {
 _Static_assert(sizeof(struct operand) == LINE, "");
 
 /* The operand of operation n lies in slot n % slots, which is used again when all ranks have
- * finished the operation before. If one has not, the owner goes on in a larger ring. */
+ * finished the operation before. If one has not, the owner goes on in a larger ring.
+ * tests/models/ring.pml checks it. */
 struct ring {
     /* The owner sets it (release) when it has filled this one; the others read it (acquire). */
     _Alignas(LINE) struct ring *_Atomic next;
