@@ -82,6 +82,21 @@ static int is_recent(const struct stat *state)
     return time(NULL) - state->st_mtime < AGE_MIN_S;
 }
 
+/* Takes the lease of a file that no other process has open. 0 or -1. Another `onespace clean`, or a
+ * doctor, has it for a moment. */
+static int take_lease(int fd)
+{
+    enum { TRIES = 5, PAUSE_US = 2000 };
+    for (int tries = 0; tries < TRIES; tries++) {
+        if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
+            return 0;
+        if (errno != EAGAIN)
+            return -1;
+        usleep(PAUSE_US);
+    }
+    return -1;
+}
+
 /* Opens the file and takes the lease: a descriptor, or -1 if a process uses it, or it cannot be
  * told. O_NONBLOCK: it may be a FIFO by now. */
 static int open_unused(int directory, const char *name, struct stat *state)
@@ -90,7 +105,7 @@ static int open_unused(int directory, const char *name, struct stat *state)
     if (fd < 0)
         return -1;
     if (fstat(fd, state) == 0 && S_ISREG(state->st_mode) && state->st_uid == geteuid() &&
-        fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
+        take_lease(fd) == 0)
         return fd;
     close(fd);
     return -1;

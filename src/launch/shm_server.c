@@ -104,12 +104,14 @@ static void remove_name(struct name *name)
 }
 
 /* Opens the file again, because tasks that share an open file description would share its offset.
- * Returns a descriptor or -errno. */
+ * Of the peer's flags those count that concern an open file: with O_TMPFILE libc would end this
+ * process. Returns a descriptor or -errno. */
 static int reopen(int fd, int flags)
 {
+    static const int taken = O_ACCMODE | O_APPEND | O_TRUNC | O_NONBLOCK | O_SYNC;
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    int opened = open(path, (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC);
+    int opened = open(path, (flags & taken) | O_CLOEXEC);
     return opened >= 0 ? opened : errno == EMFILE || errno == ENFILE ? -ENOSPC : -errno;
 }
 
@@ -140,7 +142,9 @@ static int open_name(const struct shm_request *request)
         return -ENOTDIR;
     if (name)
         return reopen(name->fd, request->flags);
-    return request->flags & O_CREAT ? create(request) : -ENOENT;
+    if (!(request->flags & O_CREAT))
+        return -ENOENT;
+    return request->flags & O_DIRECTORY ? -EINVAL : create(request);
 }
 
 static int link_name(const struct shm_request *request)

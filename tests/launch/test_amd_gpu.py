@@ -79,7 +79,7 @@ def test_one_rank_of_a_node_is_a_task(job, mpi_named, with_gpu, hip):
 
 def test_ranks_are_tasks_where_there_is_no_gpu(job, mpi_named, hip):
     if os.path.exists("/dev/kfd"):
-        pytest.skip("this machine has a GPU of AMD")
+        pytest.skip("there is a GPU of AMD here")
     result = job.run(mpi_named("mpich").command(2, [*RUN, hip]))
     assert result.code == 0 and result.lines == ["task"] * 2 and "GPU" not in result.err, str(result)
 

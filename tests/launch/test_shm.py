@@ -177,6 +177,16 @@ def test_bad_requests_are_refused(server):
     assert works(server)
 
 
+@pytest.mark.parametrize("base", [0, os.O_RDWR | os.O_CREAT, os.O_TMPFILE | os.O_CREAT])
+def test_flags_of_all_kinds(server, base):
+    """Those that libc or the kernel take in another way than a file's owner expects, such as O_TMPFILE."""
+    for flags in [*(base | 1 << bit for bit in range(31)), 0x7fffffff]:
+        result, descriptors = ask(server, request(OPEN, b"flags", flags=flags))
+        assert (result == 0) == (descriptors == 1) and result <= 0, flags
+        ask(server, request(UNLINK, b"flags"))
+    assert works(server)
+
+
 def test_random_requests(server):
     seed = random.randrange(1 << 30)
     print("seed", seed)

@@ -59,7 +59,7 @@ static void *help(void *unused)
     struct space_helper *helper = &own->helper;
     (void)unused;
     prctl(PR_SET_NAME, "mpi-progress");
-    atomic_store_explicit(&helper->tid, gettid(), memory_order_relaxed);
+    atomic_store_explicit(&helper->tid, (int32_t)raw(__NR_gettid), memory_order_relaxed);
     atomic_store_explicit(&helper->state, HELPER_ASLEEP, memory_order_release);
     futex_wake(&helper->state, 1); /* start_thread */
     for (;;) {
