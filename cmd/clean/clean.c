@@ -83,10 +83,13 @@ static int is_recent(const struct stat *state)
 }
 
 /* Takes the lease of a file that no other process has open. 0 or -1. Another `onespace clean`, or a
- * doctor, has it for a moment. */
+ * doctor, has it for a moment. A process that opens the file meanwhile causes a signal, which is to
+ * be one that does nothing: SIGIO, the default, ends a process. */
 static int take_lease(int fd)
 {
     enum { TRIES = 5, PAUSE_US = 2000 };
+    if (fcntl(fd, F_SETSIG, SIGURG) != 0)
+        return -1;
     for (int tries = 0; tries < TRIES; tries++) {
         if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
             return 0;
@@ -241,7 +244,6 @@ long leftovers_find(struct leftover **found)
 {
     struct list list = {NULL, 0, 0, 0};
     const char *temporary = getenv("TMPDIR");
-    signal(SIGIO, SIG_IGN); /* a process opens a file while this one has the lease */
     int result = find_segments(&list);
     if (result == -ENOENT)
         result = 0;

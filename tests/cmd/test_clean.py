@@ -1,17 +1,20 @@
 """onespace clean: what killed MPI jobs leave behind."""
 import contextlib
+import errno
 import json
 import mmap
 import os
 import pathlib
 import re
 import signal
+import threading
 import time
 import uuid
 
 import pytest
 
 from jobs import ONESPACE, RUN, eventually, with_shm
+from observe import RT_SIGACTION, forbid
 
 SHM = pathlib.Path("/dev/shm")
 CLEAN = [ONESPACE, "clean"]
@@ -46,6 +49,28 @@ def test_segments_are_listed_and_removed(listed, segment):
     """Another test's doctor may look at the segment, and so use it, at this moment."""
     assert eventually(lambda: listed(segment) == [False]) and segment.exists()
     assert eventually(lambda: listed(segment) == [False])
+
+
+def test_segments_may_be_opened_meanwhile(job, tmp_path):
+    """By a process that then breaks the lease, which sends a signal. A filter may forbid to ignore signals."""
+    segments = [make(SHM / f"mpich_shm_{uuid.uuid4().hex}") for _ in range(50)]
+    is_over = threading.Event()
+
+    def open_all():
+        while not is_over.is_set():
+            for segment in segments:
+                os.close(os.open(segment, os.O_RDONLY))
+    opener = threading.Thread(target=open_all)
+    opener.start()
+    try:
+        for _ in range(20):
+            job.run([*CLEAN, "--json"], env={"TMPDIR": str(tmp_path)},
+                    preexec_fn=forbid(RT_SIGACTION, error=errno.EPERM)).expect()
+    finally:
+        is_over.set()
+        opener.join()
+        for segment in segments:
+            segment.unlink()
 
 
 @pytest.mark.parametrize("use", ["reading", "writing", "mapping"])
