@@ -115,7 +115,7 @@ static const char *own_option_like(const char *word)
  * there is no program to find. */
 static int words_of(enum mpi_family family, char **argv, int at, int end, char *problem, int size)
 {
-    static char count_option[] = "-n";
+    static char count_option[] = "-n"; /* of all launchers but srun, which has --ntasks, too */
     const char *word = argv[at];
     int is_slurms = strncmp(word, "--ntasks", 8) == 0 && !find_option(family, word);
     if (is_slurms && word[8] == '=') {

@@ -96,6 +96,8 @@ static void find_launcher(void)
         launcher.kind = MPIRUN;
     else if (is_first_of_several("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
         launcher.kind = SRUN;
+    if (launcher.kind == NO_LAUNCHER)
+        return;
     launcher.has_pmix = is_set("PMIX_RANK");
     launcher.has_pmi =
         is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_ID") || is_set("PMI_PORT");

@@ -104,8 +104,8 @@ static void remove_name(struct name *name)
 }
 
 /* Opens the file again, because tasks that share an open file description would share its offset.
- * Of the peer's flags those count that concern an open file: with O_TMPFILE libc would end this
- * process. Returns a descriptor or -errno. */
+ * Takes only those of the peer's flags that concern an open file; with O_TMPFILE libc would end
+ * this process. Returns a descriptor or -errno. */
 static int reopen(int fd, int flags)
 {
     static const int taken = O_ACCMODE | O_APPEND | O_TRUNC | O_NONBLOCK | O_SYNC;

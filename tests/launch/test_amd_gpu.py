@@ -2,12 +2,11 @@
 runtime is an empty library of its name, and the GPU's device an empty file: no instruction for a GPU runs."""
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 
-from jobs import RUN
+from jobs import RUN, with_entry
 
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -46,16 +45,8 @@ def hip(tmp_path, library):
 @pytest.fixture
 def with_gpu(tmp_path):
     """A command prefix: on a machine that has /dev/kfd."""
-    (tmp_path / "old").mkdir()
-    (tmp_path / "new").mkdir()
-    for name in os.listdir("/dev"):
-        (tmp_path / "new" / name).symlink_to(tmp_path / "old" / name)
+    prefix = with_entry("/dev", "kfd", tmp_path)
     (tmp_path / "new/kfd").touch()
-    script = 'mount --rbind /dev "$0/old" && mount --bind "$0/new" /dev && exec "$@"'
-    unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    prefix = [*unshare, "sh", "-c", script, str(tmp_path)]
-    if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("no namespaces can be made here: of mounts")
     return prefix
 
 

@@ -6,11 +6,10 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
 
 import pytest
 
-from jobs import ONESPACE, RUN, eventually
+from jobs import ONESPACE, RUN, eventually, with_entry
 
 FILE = "/etc/onespace/policy.toml"
 
@@ -20,21 +19,11 @@ class Machine:
 
     def __init__(self, job, directory):
         self.job, self.file = job, directory / "new/onespace/policy.toml"
-        (directory / "old").mkdir()
-        self.file.parent.mkdir(parents=True)
-        self.file.parent.chmod(0o755)
-        for name in os.listdir("/etc"):
-            if name != "onespace":
-                (directory / "new" / name).symlink_to(directory / "old" / name)
         self.run_directory = directory / "run"
         self.run_directory.mkdir()
-        unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-        script = 'mount --rbind /etc "$0/old" && mount --bind "$0/new" /etc && mount --bind "$0/run" /run && exec "$@"'
-        self.prefix = [*unshare, "sh", "-c", script, str(directory)]
-
-    def can_be_had(self):
-        return shutil.which("unshare") and \
-            subprocess.run([*self.prefix, "true"], capture_output=True, check=False).returncode == 0
+        self.prefix = with_entry("/etc", "onespace", directory, ' && mount --bind "$0/run" /run')
+        self.file.parent.mkdir()
+        self.file.parent.chmod(0o755)
 
     def write(self, policy):
         self.file.write_text(policy)
@@ -49,10 +38,7 @@ class Machine:
 @pytest.fixture
 def machine(job, tmp_path):
     tmp_path.chmod(0o755)
-    machine = Machine(job, tmp_path)
-    if not machine.can_be_had():
-        pytest.skip("no namespaces can be made here: of mounts")
-    return machine
+    return Machine(job, tmp_path)
 
 
 WAYS = {"by hand": RUN, "named": [*RUN, "--space", "mine"]}
@@ -320,17 +306,10 @@ def test_names_cannot_forge_a_record(machine, journal, tmp_path):
 
 
 def test_without_a_journal_the_records_go_to_syslog(machine):
-    devices, fake = machine.run_directory.parent / "dev", machine.run_directory.parent / "fake"
-    devices.mkdir()
-    fake.mkdir()
-    for name in os.listdir("/dev"):
-        if name != "log":
-            (fake / name).symlink_to(devices / name)
-    mounts = 'mount --rbind /dev "$0/dev" && mount --bind "$0/fake" /dev && exec'
-    machine.prefix[-2] = machine.prefix[-2].replace("exec", mounts)
-    if not machine.can_be_had():
-        pytest.skip("no namespaces can be made here: of mounts")
-    log = Log(fake / "log")
+    place = machine.run_directory.parent / "devices"
+    place.mkdir()
+    machine.prefix = [*with_entry("/dev", "log", place), *machine.prefix]
+    log = Log(place / "new/log")
     machine.run([*RUN, "true"], "log = true").expect(0)
     records = log.records()
     assert len(records) == 4 and all(re.match(r"<86>onespace\[\d+\]: (space|task)-(start|end) space=", record)

@@ -96,13 +96,30 @@ def processes_with(variable, value):
     return found
 
 
-def with_shm(options):
-    """A command prefix: in a mount namespace in which /dev/shm is a tmpfs with these options."""
+def with_mounts(script, word="sh"):
+    """A command prefix: in a mount namespace in which the script, whose $0 is the word, has mounted something."""
     unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-    prefix = [*unshare, "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && exec "$@"', "sh"]
+    prefix = [*unshare, "sh", "-c", f'{script} && exec "$@"', word]
     if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no namespaces can be made here: of mounts")
     return prefix
+
+
+def with_shm(options):
+    """A command prefix: /dev/shm is a tmpfs with these options."""
+    return with_mounts(f"mount -t tmpfs -o {options} tmpfs /dev/shm")
+
+
+def with_entry(directory, name, place, more_mounts=""):
+    """A command prefix: in the directory, such as /etc, the entry of that name is `place`/new/NAME, which the caller
+    makes, and all others are the machine's."""
+    (place / "old").mkdir()
+    (place / "new").mkdir()
+    for other in os.listdir(directory):
+        if other != name:
+            (place / "new" / other).symlink_to(place / "old" / other)
+    script = f'mount --rbind {directory} "$0/old" && mount --bind "$0/new" {directory}{more_mounts}'
+    return with_mounts(script, str(place))
 
 
 def eventually(condition, seconds=180):

@@ -15,9 +15,10 @@
 #include "mpi/lifetime/lifetime.h"
 #include "mpi/wrap/wrap.h"
 
-/* Open MPI yields by itself (OMPI_MCA_mpi_yield_when_idle; src/launch/mpi_defaults.c sets it, too),
- * and faster: each of its polls would yield twice. */
-static int must_give_way(void)
+/* Whether this call must wait by tests. Where ranks share CPUs, Open MPI yields by itself
+ * (OMPI_MCA_mpi_yield_when_idle; src/launch/mpi_defaults.c sets it, too), and faster: each of its
+ * polls would yield twice. */
+static int waits_by_tests(void)
 {
     if (task_shares_cpu())
         return !pmpi_is_open_mpi();
@@ -61,23 +62,23 @@ static int wait_for(MPI_Request *request, MPI_Status *status)
 WRAP(Wait)
 int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-    return must_give_way() ? wait_for(request, status) : pmpi()->Wait(request, status);
+    return waits_by_tests() ? wait_for(request, status) : pmpi()->Wait(request, status);
 }
 
 WRAP(Waitall)
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
     int done = 0;
-    return must_give_way() ? UNTIL(done, pmpi()->Testall(count, requests, &done, statuses))
-                           : pmpi()->Waitall(count, requests, statuses);
+    return waits_by_tests() ? UNTIL(done, pmpi()->Testall(count, requests, &done, statuses))
+                            : pmpi()->Waitall(count, requests, statuses);
 }
 
 WRAP(Waitany)
 int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
     int done = 0;
-    return must_give_way() ? UNTIL(done, pmpi()->Testany(count, requests, index, &done, status))
-                           : pmpi()->Waitany(count, requests, index, status);
+    return waits_by_tests() ? UNTIL(done, pmpi()->Testany(count, requests, index, &done, status))
+                            : pmpi()->Waitany(count, requests, index, status);
 }
 
 /* Testsome says MPI_UNDEFINED if no request is active. */
@@ -85,7 +86,7 @@ WRAP(Waitsome)
 int MPI_Waitsome(int count, MPI_Request requests[], int *completed, int indices[],
                  MPI_Status statuses[])
 {
-    return must_give_way()
+    return waits_by_tests()
                ? UNTIL(*completed, pmpi()->Testsome(count, requests, completed, indices, statuses))
                : pmpi()->Waitsome(count, requests, completed, indices, statuses);
 }
@@ -94,16 +95,17 @@ WRAP(Probe)
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
     int done = 0;
-    return must_give_way() ? UNTIL(done, pmpi()->Iprobe(source, tag, comm, &done, status))
-                           : pmpi()->Probe(source, tag, comm, status);
+    return waits_by_tests() ? UNTIL(done, pmpi()->Iprobe(source, tag, comm, &done, status))
+                            : pmpi()->Probe(source, tag, comm, status);
 }
 
 WRAP(Mprobe)
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
     int done = 0;
-    return must_give_way() ? UNTIL(done, pmpi()->Improbe(source, tag, comm, &done, message, status))
-                           : pmpi()->Mprobe(source, tag, comm, message, status);
+    return waits_by_tests()
+               ? UNTIL(done, pmpi()->Improbe(source, tag, comm, &done, message, status))
+               : pmpi()->Mprobe(source, tag, comm, message, status);
 }
 
 /* ---- Sends and receives, with int and with large counts ----
@@ -130,7 +132,7 @@ static int receive(void *buf, MPI_Count count, MPI_Datatype datatype, int source
                    MPI_Comm comm, MPI_Status *status, int is_large)
 {
     MPI_Request request;
-    if (!must_give_way() || source == MPI_PROC_NULL)
+    if (!waits_by_tests() || source == MPI_PROC_NULL)
         return PASS(Recv, is_large, count, buf, datatype, source, tag, comm, status);
     int result = PASS(Irecv, is_large, count, buf, datatype, source, tag, comm, &request);
     return result == MPI_SUCCESS ? wait_for(&request, status) : result;
@@ -156,7 +158,7 @@ int MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, in
                     MPI_Comm comm, int is_large)                                                   \
     {                                                                                              \
         MPI_Request request;                                                                       \
-        if (!must_give_way())                                                                      \
+        if (!waits_by_tests())                                                                     \
             return PASS(name, is_large, count, buf, datatype, dest, tag, comm);                    \
         int result = PASS(start, is_large, count, buf, datatype, dest, tag, comm, &request);       \
         return result == MPI_SUCCESS ? wait_for(&request, MPI_STATUS_IGNORE) : result;             \
@@ -218,10 +220,11 @@ int MPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int 
                  void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
                  MPI_Comm comm, MPI_Status *status)
 {
-    return must_give_way() ? send_and_receive(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
-                                              recvcount, recvtype, source, recvtag, comm, status, 0)
-                           : pmpi()->Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,
-                                              recvcount, recvtype, source, recvtag, comm, status);
+    return waits_by_tests()
+               ? send_and_receive(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                  recvtype, source, recvtag, comm, status, 0)
+               : pmpi()->Sendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
+                                  recvtype, source, recvtag, comm, status);
 }
 
 WRAP(Sendrecv_c)
@@ -229,7 +232,7 @@ int MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendty
                    int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype,
                    int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
-    return !must_give_way() && pmpi()->Sendrecv_c
+    return !waits_by_tests() && pmpi()->Sendrecv_c
                ? pmpi()->Sendrecv_c(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
                                     recvtype, source, recvtag, comm, status)
                : send_and_receive(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
@@ -251,7 +254,7 @@ int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, 
                          int source, int recvtag, MPI_Comm comm, MPI_Status *status)
 {
     int size = 0, packed = 0;
-    void *copy = must_give_way() && can_be_packed(count, datatype, comm, &size)
+    void *copy = waits_by_tests() && can_be_packed(count, datatype, comm, &size)
                      ? malloc((size_t)size + 1)
                      : NULL;
     if (!copy)

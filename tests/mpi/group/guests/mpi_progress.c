@@ -1,5 +1,7 @@
 /* mpi_progress MS CASE...: rank 1 starts to receive and computes until the data have come, without
- * a call of MPI, for MS milliseconds at most; meanwhile rank 0 waits in MPI. */
+ * a call of MPI, for MS milliseconds at most; from then on rank 0 waits in MPI. The ranks are
+ * tasks. */
+#include <sched.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
