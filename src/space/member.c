@@ -48,9 +48,9 @@ static void clear_slot(struct space *space, struct space_slot *slot)
     atomic_store(&slot->was_called, 0);
     atomic_store(&slot->called_exit, 0);
     atomic_store(&slot->robust.at, 0);
-    atomic_store(&slot->helper.state, HELPER_NONE);
-    atomic_store(&slot->helper.tid, 0);
-    atomic_store(&slot->helper.cpu, -1);
+    atomic_store(&slot->progress_thread.state, PROGRESS_THREAD_NONE);
+    atomic_store(&slot->progress_thread.tid, 0);
+    atomic_store(&slot->progress_thread.cpu, -1);
     atomic_store(&slot->returned, 0);
     atomic_store(&slot->group, 0);
     slot->number = slot->ntasks = -1;

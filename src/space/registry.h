@@ -219,15 +219,15 @@ enum memory_state {
 };
 
 /* The thread of an MPI rank that makes progress in its MPI library when other ranks ask
- * (mpi/group/helper.c). A task has one if `state` is not HELPER_NONE. */
-enum helper_state { HELPER_NONE, HELPER_ASLEEP, HELPER_WANTED };
-struct space_helper {
-    /* A futex of the helper. NONE -> ASLEEP, WANTED -> ASLEEP: by the helper. ASLEEP -> WANTED: by
-     * a rank that waits. Any -> NONE: by the helper's process. */
+ * (mpi/group/progress_thread.c). A task has one if `state` is not PROGRESS_THREAD_NONE. */
+enum progress_thread_state { PROGRESS_THREAD_NONE, PROGRESS_THREAD_ASLEEP, PROGRESS_THREAD_WANTED };
+struct space_progress_thread {
+    /* A futex of the thread. NONE -> ASLEEP, WANTED -> ASLEEP: by the thread. ASLEEP -> WANTED: by
+     * a rank that waits. Any -> NONE: by its process. */
     _Alignas(64) _Atomic uint32_t state;
-    _Atomic int32_t tid; /* a futex; 0 before its start and after its end; by the helper */
+    _Atomic int32_t tid; /* a futex; 0 before its start and after its end; by the thread */
     _Atomic int32_t cpu; /* on which it runs; by the rank that wakes it */
-    /* arch_ticks() of the rank's last step; by its own threads and those that wake the helper */
+    /* arch_ticks() of the rank's last step; by its own threads and those that wake the thread */
     _Atomic uint64_t progressed;
 };
 
@@ -287,7 +287,7 @@ struct space_slot {
     uint32_t guard_key, guard_rights;
     char program[SPACE_PROGRAM_MAX]; /* real path, truncated at the front if longer */
     struct space_registrations registrations;
-    struct space_helper helper;
+    struct space_progress_thread progress_thread;
     struct space_stats stats;
     struct space_interpose interpose;
 };

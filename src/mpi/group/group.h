@@ -1,12 +1,12 @@
 /* src/mpi/group/group.h: the ranks of a communicator: which of them share this one's space and
  * node, how they wait for one another, share memory, and agree.
  *
- *   task_flags.c     this process as a task, and the ranks of its job
- *   shared_memory.c  memory of rank 0 that all ranks use; holds on the memory of other tasks
- *   progress.c       progress of MPI while the layer waits
- *   helper.c         progress of ranks that compute, by ranks that wait
- *   wait.c           the wait loop, and a barrier
- *   agreement.c      who the ranks are; exchange of records and values */
+ *   task_flags.c       this process as a task, and the ranks of its job
+ *   shared_memory.c    memory of rank 0 that all ranks use; holds on the memory of other tasks
+ *   progress.c         progress of MPI while the layer waits
+ *   progress_thread.c  progress of ranks that compute, by ranks that wait
+ *   wait.c             the wait loop, and a barrier
+ *   agreement.c        who the ranks are; exchange of records and values */
 #ifndef ONESPACE_MPI_GROUP_GROUP_H
 #define ONESPACE_MPI_GROUP_GROUP_H
 
@@ -151,7 +151,7 @@ int progress_catch_up(void);
 #define PROGRESS_FIND(found, test)                                                                 \
     __extension__({                                                                                \
         int was_behind_ = progress_is_behind(), result_ = (test);                                  \
-        helper_note_progress();                                                                    \
+        progress_note();                                                                           \
         if (result_ == MPI_SUCCESS && !(found) && (was_behind_ || progress_is_behind())) {         \
             result_ = progress_catch_up();                                                         \
             if (result_ == MPI_SUCCESS)                                                            \
@@ -165,17 +165,17 @@ int progress_grequest_start(MPI_Request *request);
 
 /* ---- Progress of ranks that compute (onespace run --progress) ---- */
 
-/* Starts this rank's helper if the task has ONESPACE_SPAWN_PROGRESS, once. The caller is in an MPI
- * call of an initialised library. */
-void helper_start(void);
-int helper_is_on(void);
-/* Before MPI's end. Waits until the helper has left MPI. */
-void helper_stop(void);
+/* Starts this rank's progress thread if the task has ONESPACE_SPAWN_PROGRESS, once. The caller is
+ * in an MPI call of an initialised library. */
+void progress_thread_start(void);
+int progress_thread_is_on(void);
+/* Before MPI's end. Waits until the thread has left MPI. */
+void progress_thread_stop(void);
 /* By a rank that has made a step of MPI's progress by itself. */
-void helper_note_progress(void);
+void progress_note(void);
 /* By a rank that waits, between two tests. *asked is 0 when the wait begins. From some time on this
- * wakes the helpers of other ranks. */
-void helper_ask(uint64_t *asked);
+ * wakes the progress threads of other ranks. */
+void progress_help_others(uint64_t *asked);
 
 /* ---- Waiting ---- */
 
@@ -191,7 +191,7 @@ struct wait {
     const struct group *group;
     uint32_t rounds;
     struct backoff backoff; /* if the group is oversubscribed */
-    uint64_t asked;         /* of helper_ask */
+    uint64_t asked;         /* of progress_help_others */
     uint64_t next_check_ns; /* time of the next check that all ranks are alive; 0: not set yet */
     uint64_t check_interval_ns;
     /* The other ranks may be waiting for a device, whose kernel threads need this CPU. So the wait

@@ -134,7 +134,7 @@ int wait_round(struct wait *wait)
         round < spins || (round - spins) % PROGRESS_EVERY_YIELDS == PROGRESS_EVERY_YIELDS - 1;
     int result = is_due ? progress_step() : MPI_SUCCESS;
     if (is_due)
-        helper_ask(&wait->asked);
+        progress_help_others(&wait->asked);
     if (result != MPI_SUCCESS || round < spins)
         return result;
     yield_cpu(wait);

@@ -180,5 +180,5 @@ void finalize_hook_install(void)
     else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_all_windows, &keyval, NULL) ==
                  MPI_SUCCESS &&
              pmpi()->Comm_set_attr(MPI_COMM_SELF, keyval, NULL) == MPI_SUCCESS)
-        helper_start();
+        progress_thread_start();
 }

@@ -1,6 +1,6 @@
 /* src/mpi/wrap/waits.c: wraps MPI's point-to-point calls that wait. Where tasks outnumber CPUs, a
  * rank that waits gives its CPU away. With --progress it makes progress for ranks that compute
- * (group/helper.c).
+ * (group/progress_thread.c).
  *
  * MPI libraries wait by polling in a loop. A rank that polls without success keeps its CPU from the
  * ranks that it waits for, until the end of its time slice. Here each call is made of the one that
@@ -22,15 +22,15 @@ static int waits_by_tests(void)
 {
     if (task_shares_cpu())
         return !pmpi_is_open_mpi();
-    finalize_hook_install(); /* starts the helper */
-    return helper_is_on();
+    finalize_hook_install(); /* starts the progress thread */
+    return progress_thread_is_on();
 }
 
 /* ---- Waiting by tests ---- */
 
 struct pause {
     struct backoff backoff;
-    uint64_t asked; /* of helper_ask */
+    uint64_t asked; /* of progress_help_others */
 };
 
 static void pause_between_tests(struct pause *pause)
@@ -38,7 +38,7 @@ static void pause_between_tests(struct pause *pause)
     if (task_shares_cpu())
         backoff_wait(&pause->backoff);
     else
-        helper_ask(&pause->asked);
+        progress_help_others(&pause->asked);
 }
 
 /* Repeats a test until it fails or sets `done`. */
@@ -274,6 +274,6 @@ int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, 
 WRAP(Finalize)
 int MPI_Finalize(void)
 {
-    helper_stop();
+    progress_thread_stop();
     return pmpi()->Finalize();
 }

@@ -25,7 +25,7 @@ int pmpi_is_open_mpi(void)
     return is_open_mpi;
 }
 
-void helper_note_progress(void)
+void progress_note(void)
 {
 }
 

@@ -1,4 +1,4 @@
-"""onespace run --progress: ranks that wait make progress for ranks that compute (src/mpi/group/helper.c)."""
+"""onespace run --progress: ranks that wait make progress for ranks that compute (src/mpi/group/progress_thread.c)."""
 import os
 import re
 
@@ -25,7 +25,7 @@ def test_rank_receives_while_it_computes(run_guest, mpi):
 
 
 def test_rank_receives_while_it_computes_without_collectives_of_the_layer(run_guest, distributions_mpi):
-    """A rank's helper starts with its first call that waits."""
+    """A rank's progress thread starts with its first call that waits."""
     cases = ["nothing", "send", "waitall", "ibcast"]
     prefix = [*PROGRESS, "--collectives", "off"]
     result = run_guest(distributions_mpi, 2, "mpi_progress", HANG_MS, *cases, prefix=prefix)
@@ -38,7 +38,7 @@ def test_mpi_init_gives_the_level_of_threads(run_guest, mpi):
 
 
 def test_rank_ends_while_others_wait(run_guest, distributions_mpi):
-    """Its helper is awake when it calls MPI_Finalize, more often than not."""
+    """Its progress thread is awake when it calls MPI_Finalize, more often than not."""
     for _ in range(10):
         result = run_guest(distributions_mpi, 2, "mpi_progress", HANG_MS, "last_message", prefix=PROGRESS)
         assert result.code == 0 and result.lines == none_wrong(2) and not result.err, str(result)

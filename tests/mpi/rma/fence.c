@@ -77,7 +77,7 @@ int progress_step(void)
     return MPI_SUCCESS;
 }
 
-void helper_ask(uint64_t *asked)
+void progress_help_others(uint64_t *asked)
 {
     (void)asked;
 }

@@ -137,7 +137,7 @@ CASE(forks)
     send();
 }
 
-/* Rank 1 has computed for long enough that rank 0 wakes its helper again and again. */
+/* Rank 1 has computed for long enough that rank 0 wakes its progress thread again and again. */
 CASE(last_message)
 {
     int value = 0;

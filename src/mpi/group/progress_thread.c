@@ -1,18 +1,18 @@
-/* src/mpi/group/helper.c: `onespace run --progress`: a rank that waits makes progress for ranks
- * that compute.
+/* src/mpi/group/progress_thread.c: `onespace run --progress`: a rank that waits makes progress for
+ * ranks that compute.
  *
  * An MPI library moves a large message, or the next part of a nonblocking collective operation,
- * only while the rank that it needs is in an MPI call. So each rank has one more thread, its
- * helper, which sleeps. A rank that has waited for a while wakes the helper of a rank that has made
- * no progress for as long, binds it to the CPU that it runs on itself, and yields until the helper
- * sleeps again, which makes some steps in its rank's library meanwhile. Ranks that compute keep
- * their CPUs.
+ * only while the rank that it needs is in an MPI call. So each rank has a progress
+ * thread, its helper, which sleeps. A rank that has waited for a while wakes the helper of a rank
+ * that has made no progress for as long, binds it to the CPU that it runs on itself, and yields
+ * until the helper sleeps again, which makes some steps in its rank's library meanwhile. Ranks that
+ * compute keep their CPUs.
  *
  * The helper is an ordinary thread of its process: it has the rank's descriptors, thread-local
  * storage of its own, and calls MPI as MPI_THREAD_MULTIPLE allows. A function of another task,
  * called from the rank that waits, would be faster, but would use that rank's descriptors.
  *
- * tests/models/helper.pml checks the word by which it is woken and ended. */
+ * tests/models/progress_thread.pml checks the word by which it is woken and ended. */
 #include "mpi/group/group.h"
 
 #include <pthread.h>
@@ -49,33 +49,34 @@ static int is_wanted(void)
 
 static void note_progress(uint64_t now)
 {
-    atomic_store_explicit(&own->helper.progressed, now, memory_order_relaxed);
+    atomic_store_explicit(&own->progress_thread.progressed, now, memory_order_relaxed);
 }
 
 /* ---- The helper ---- */
 
 static void *help(void *unused)
 {
-    struct space_helper *helper = &own->helper;
+    struct space_progress_thread *helper = &own->progress_thread;
     (void)unused;
     prctl(PR_SET_NAME, "mpi-progress");
     atomic_store_explicit(&helper->tid, (int32_t)raw(__NR_gettid), memory_order_relaxed);
-    atomic_store_explicit(&helper->state, HELPER_ASLEEP, memory_order_release);
+    atomic_store_explicit(&helper->state, PROGRESS_THREAD_ASLEEP, memory_order_release);
     futex_wake(&helper->state, 1); /* start_thread */
     for (;;) {
-        /* Acquire: pairs with the compare-and-swap of the rank that waits, and with helper_stop. */
+        /* Acquire: pairs with the compare-and-swap of the rank that waits, and with
+         * progress_thread_stop. */
         uint32_t seen = atomic_load_explicit(&helper->state, memory_order_acquire);
-        if (seen == HELPER_NONE)
+        if (seen == PROGRESS_THREAD_NONE)
             break;
-        if (seen == HELPER_ASLEEP) {
+        if (seen == PROGRESS_THREAD_ASLEEP) {
             futex_wait(&helper->state, seen, UINT64_MAX);
             continue;
         }
         for (int i = 0; i < STEPS; i++)
             (void)progress_step(); /* an error is the program's next call's, too */
         note_progress(arch_ticks());
-        /* Fails if helper_stop was faster. */
-        atomic_compare_exchange_strong(&helper->state, &seen, HELPER_ASLEEP);
+        /* Fails if progress_thread_stop was faster. */
+        atomic_compare_exchange_strong(&helper->state, &seen, PROGRESS_THREAD_ASLEEP);
     }
     atomic_store(&helper->tid, 0);
     futex_wake(&helper->tid, 1); /* stop_at_exit */
@@ -95,14 +96,14 @@ static int start_thread(void)
     pthread_sigmask(SIG_SETMASK, &most, &old);
     int error = pthread_create(&thread, NULL, help, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    while (!error && atomic_load(&own->helper.state) == HELPER_NONE)
-        futex_wait(&own->helper.state, HELPER_NONE, UINT64_MAX);
+    while (!error && atomic_load(&own->progress_thread.state) == PROGRESS_THREAD_NONE)
+        futex_wait(&own->progress_thread.state, PROGRESS_THREAD_NONE, UINT64_MAX);
     return error;
 }
 
 /* Binds the helper to this thread's CPU: a rank that is bound to several may share them with one
  * that computes. */
-static void take_to_own_cpu(struct space_helper *helper)
+static void take_to_own_cpu(struct space_progress_thread *helper)
 {
     int cpu = sched_getcpu();
     int32_t tid = atomic_load(&helper->tid);
@@ -123,13 +124,13 @@ static int ask_to_end(void)
     if (atomic_load_explicit(&state, memory_order_acquire) != ON || getpid() != process)
         return 0;
     atomic_store_explicit(&state, OFF, memory_order_release);
-    atomic_store_explicit(&own->helper.state, HELPER_NONE, memory_order_release);
-    take_to_own_cpu(&own->helper);
-    futex_wake(&own->helper.state, 1);
+    atomic_store_explicit(&own->progress_thread.state, PROGRESS_THREAD_NONE, memory_order_release);
+    take_to_own_cpu(&own->progress_thread);
+    futex_wake(&own->progress_thread.state, 1);
     return 1;
 }
 
-void helper_stop(void)
+void progress_thread_stop(void)
 {
     if (ask_to_end())
         pthread_join(thread, NULL);
@@ -141,10 +142,10 @@ static void stop_at_exit(void)
 {
     enum { MOST_MS = 1000 };
     uint64_t deadline = futex_deadline(MOST_MS);
-    int32_t tid = ask_to_end() ? atomic_load(&own->helper.tid) : 0;
+    int32_t tid = ask_to_end() ? atomic_load(&own->progress_thread.tid) : 0;
     while (tid && futex_now_ns() < deadline) {
-        futex_wait(&own->helper.tid, (uint32_t)tid, deadline);
-        tid = atomic_load(&own->helper.tid);
+        futex_wait(&own->progress_thread.tid, (uint32_t)tid, deadline);
+        tid = atomic_load(&own->progress_thread.tid);
     }
 }
 
@@ -174,7 +175,7 @@ static int start(void)
     return ON;
 }
 
-void helper_start(void)
+void progress_thread_start(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&mutex);
@@ -183,7 +184,7 @@ void helper_start(void)
     pthread_mutex_unlock(&mutex);
 }
 
-int helper_is_on(void)
+int progress_thread_is_on(void)
 {
     return atomic_load_explicit(&state, memory_order_acquire) == ON;
 }
@@ -191,7 +192,7 @@ int helper_is_on(void)
 /* ---- Ranks that wait ---- */
 
 /* Binds it to its rank's CPUs. */
-static void send_home(const struct space_slot *slot, struct space_helper *helper)
+static void send_home(const struct space_slot *slot, struct space_progress_thread *helper)
 {
     int32_t pid = atomic_load(&slot->pid), tid = atomic_load(&helper->tid);
     cpu_set_t cpus;
@@ -202,10 +203,11 @@ static void send_home(const struct space_slot *slot, struct space_helper *helper
 
 /* Gives this CPU to the helper until it sleeps again. It must not stay behind on this CPU when the
  * rank goes on to compute: it may have a lock that its own rank waits for. */
-static void let_run(const struct space_slot *slot, struct space_helper *helper, uint64_t most)
+static void let_run(const struct space_slot *slot, struct space_progress_thread *helper,
+                    uint64_t most)
 {
     uint64_t began = arch_ticks();
-    while (atomic_load_explicit(&helper->state, memory_order_relaxed) == HELPER_WANTED) {
+    while (atomic_load_explicit(&helper->state, memory_order_relaxed) == PROGRESS_THREAD_WANTED) {
         if (arch_ticks() - began > most) {
             send_home(slot, helper);
             return;
@@ -216,14 +218,14 @@ static void let_run(const struct space_slot *slot, struct space_helper *helper, 
 
 /* Whether the helper is to be woken by the caller. One that was asked long ago, and sleeps, was
  * asked by a rank that ended before it could wake it. */
-static int can_be_asked(struct space_helper *helper, uint64_t age, uint64_t interval)
+static int can_be_asked(struct space_progress_thread *helper, uint64_t age, uint64_t interval)
 {
-    uint32_t asleep = HELPER_ASLEEP;
+    uint32_t asleep = PROGRESS_THREAD_ASLEEP;
     if ((int64_t)age < (int64_t)interval)
         return 0;
-    return atomic_load_explicit(&helper->state, memory_order_relaxed) == HELPER_WANTED
+    return atomic_load_explicit(&helper->state, memory_order_relaxed) == PROGRESS_THREAD_WANTED
                ? (int64_t)age >= (int64_t)(MOST_INTERVALS * interval)
-               : atomic_compare_exchange_strong(&helper->state, &asleep, HELPER_WANTED);
+               : atomic_compare_exchange_strong(&helper->state, &asleep, PROGRESS_THREAD_WANTED);
 }
 
 /* Lets the helper of one rank run that has made no progress for an interval. */
@@ -236,7 +238,7 @@ static void help_one(uint64_t now, uint64_t interval)
     for (uint32_t i = 0; i < highest; i++) {
         uint32_t index = (begin + i) % highest + 1;
         struct space_slot *slot = &space->slots[index];
-        struct space_helper *helper = &slot->helper;
+        struct space_progress_thread *helper = &slot->progress_thread;
         uint64_t progressed = atomic_load_explicit(&helper->progressed, memory_order_relaxed);
         if (slot == own || slot_state(slot) != SLOT_RUNNING ||
             !can_be_asked(helper, now - progressed, interval))
@@ -250,15 +252,15 @@ static void help_one(uint64_t now, uint64_t interval)
     }
 }
 
-void helper_note_progress(void)
+void progress_note(void)
 {
-    if (helper_is_on())
+    if (progress_thread_is_on())
         note_progress(arch_ticks());
 }
 
-void helper_ask(uint64_t *asked)
+void progress_help_others(uint64_t *asked)
 {
-    if (!helper_is_on())
+    if (!progress_thread_is_on())
         return;
     uint64_t now = arch_ticks(), interval = INTERVAL_HALF_US * arch_ticks_of_half_us();
     note_progress(now);

@@ -1,6 +1,6 @@
-/* tests/models/helper.pml: the word by which ranks that wait wake the helper of one that computes
- * (src/mpi/group/helper.c): N - 1 ranks, each of which asks ASKS times, and the helper's own process, which may end it
- * at any time. Checked: nobody waits for ever for a helper that was asked, nor for its end; none is asked after the end.
+/* tests/models/progress_thread.pml: the word by which ranks that wait wake the progress thread, or helper, of one that
+ * computes (src/mpi/group/progress_thread.c): N - 1 ranks, each of which asks ASKS times, and the helper's own process,
+ * which may end it at any time. Checked: nobody waits for ever for a helper that was asked, nor for its end; none is asked after the end.
  *
  * DIES=1: the first rank ends before it has woken the helper that it has asked; then the others find that out by time.
  *
