@@ -68,7 +68,7 @@ static int is_of_root(long socket)
     struct ucred peer;
     socklen_t size = sizeof(peer);
     return raw(__NR_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           peer.pid == space_registry()->root_pid;
+           peer.pid == space_registry()->root_pid && peer.uid == (uid_t)raw(__NR_geteuid);
 }
 
 static long receive(long socket, struct shm_reply *reply)

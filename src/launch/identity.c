@@ -40,7 +40,8 @@ enum { TEXT_MAX_BYTES = 1024, IOPRIO_WHO_PROCESS = 1, CAPABILITIES = 64 };
 
 /* Attributes that must match, or the host refuses the shim. key: the name in ONESPACE_MAY_DIFFER.
  * field: a line of the file, or NULL for all of it. is_confinement: a shim refuses a host that
- * differs in it, too. */
+ * differs in it, too. uid_map can be read where the links in ns cannot: a process that has made
+ * itself a user namespace, in which it has all capabilities, does not differ in Uid. */
 static const struct attribute {
     const char *key, *file, *field;
     int is_confinement;
@@ -53,6 +54,7 @@ static const struct attribute {
     {"namespaces", "ns/net", NULL, 1},    {"namespaces", "ns/ipc", NULL, 1},
     {"namespaces", "ns/uts", NULL, 1},    {"namespaces", "ns/cgroup", NULL, 1},
     {"namespaces", "ns/time", NULL, 1},   {"namespaces", "ns/time_for_children", NULL, 1},
+    {"namespaces", "uid_map", NULL, 1},   {"namespaces", "gid_map", NULL, 1},
     {"cgroup", "cgroup", NULL, 0},        {"oom_score_adj", "oom_score_adj", NULL, 0},
     {"loginuid", "loginuid", NULL, 0},    {"sessionid", "sessionid", NULL, 0},
 };

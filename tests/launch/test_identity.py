@@ -287,6 +287,28 @@ def test_shim_sends_nothing_to_a_host_that_is_confined(job, host, guests, what, 
     assert is_rank or "bytes 0 " in heard.out, str(heard)
 
 
+def test_shim_sends_nothing_to_a_host_that_hides_its_namespaces(job):
+    """It has all capabilities in a user namespace of its own: an ordinary user cannot read the links in ns then."""
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    os.chown(job.runtime, 65534, 65534)
+    holder = job.start([*user, *SPACE, "/bin/sh", "-c", "echo up; read x"], terminal=True, cwd="/")
+    holder.wait_for("up")
+    greets = "import socket, sys\nhost = socket.socket(socket.AF_UNIX)\nhost.connect(sys.argv[1])\n"
+    greeting = job.run([*user, "/usr/bin/python3", "-c", greets + "print(host.recv(65536).hex())", socket_of(job)])
+    fake = os.path.join(job.runtime, "onespace", "fake")
+    # With another exec its memory would belong to that namespace, and the namespace's creator could read everything.
+    hides = ("import ctypes\nCLONE_NEWUSER, CLONE_NEWNS, PR_SET_DUMPABLE = 0x10000000, 0x20000, 4\n"
+             "assert ctypes.CDLL(None).unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0\n"
+             "assert ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0) == 0\n")
+    listener = job.start([*user, "/usr/bin/python3", "-c", hides + LISTENER, fake, greeting.out.strip()], cwd="/")
+    listener.wait_for("up")
+    result = job.run([*user, *RUN, "--space", "fake", "echo", "OPEN SESAME"], cwd="/", env={"SECRET": "OPEN SESAME"})
+    assert listener.finish().out.endswith("bytes 0 secret 0 descriptors 0\n"), str(result)
+    result.expect(1, out="", says="differs from this process in namespaces")
+    holder.type(b"\n")
+    assert holder.finish().code == 0
+
+
 def test_rank_that_declines_the_host_ends_the_others(job, tool):
     """The first rank of two would wait for the second in vain."""
     env = {"PMI_RANK": "0", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
