@@ -1,4 +1,5 @@
 /* cmd/onespace.c: the command `onespace`, which calls a subcommand. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,14 @@ static int exit_without_tools(int status)
     _exit(status);
 }
 
+/* The parent may have ignored SIGCHLD. Then the end of a child could not be waited for. Tasks
+ * inherit what the parent has left, as processes would. */
+static void make_children_waitable(const struct command *command)
+{
+    if (command->function != command_run)
+        signal(SIGCHLD, SIG_DFL);
+}
+
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
@@ -165,6 +174,7 @@ static int run_command(int argc, char **argv)
     const struct command *command = find_command(argv[1]);
     if (!command)
         return 2;
+    make_children_waitable(command);
     static char name[32]; /* in messages, getopt's too */
     snprintf(name, sizeof(name), "onespace %s", command->name);
     argv[1] = name;

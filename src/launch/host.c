@@ -169,13 +169,21 @@ static void ask_next_shims(struct host *host, int is_late)
     }
 }
 
-/* Removes the first request of the queue whose shim has answered, or is gone. */
+/* Whether the shim has answered, or is gone. One that has nothing to send does not answer. */
+static int has_answered(const struct request *request)
+{
+    struct pollfd answer = {request->socket, POLLIN, 0};
+    if (!request->fds_requested)
+        return 0;
+    return (!request->head.has_directory && request->head.fd_count == 0) || poll(&answer, 1, 0) > 0;
+}
+
+/* Removes the first request of the queue whose shim has answered. */
 static struct request *take_answered(struct host *host)
 {
     for (struct request **at = &host->queue; *at; at = &(*at)->next) {
         struct request *request = *at;
-        struct pollfd answer = {request->socket, POLLIN, 0};
-        if (request->fds_requested && poll(&answer, 1, 0) > 0) {
+        if (has_answered(request)) {
             *at = request->next;
             return request;
         }

@@ -35,10 +35,13 @@ int launcher_slurm_tasks(const char *list, int node);
 void set_task_numbers(int number, int ntasks);
 /* Raises RLIMIT_NOFILE of this process to its hard limit. */
 void raise_descriptor_limit(void);
+/* Opens those of descriptors 0 to 2 that are closed, on /dev/null: no socket or pipe must become
+ * standard error, where messages are printed. Tasks have them closed. */
+void open_standard_descriptors(void);
 /* In a child that the root has just forked: makes it a process that serves the space from outside.
- * The kernel kills it when the root ends; it blocks all signals and may have as many descriptors as
- * possible. It keeps `fd` alone, as SERVER_FD: launchers wait for the end of the root's other
- * descriptors. */
+ * The kernel kills it when the root ends; it blocks all signals, can wait for children, and may
+ * have as many descriptors as possible. It keeps `fd` alone, as SERVER_FD: launchers wait for the
+ * end of the root's other descriptors. */
 enum { SERVER_FD = 3 };
 void become_server(const char *name, int fd, pid_t root);
 /* Whether the signal is one by which a terminal stops a job. */
@@ -62,7 +65,8 @@ void mpi_defaults_describe(unsigned ranks, char *text, size_t size);
 
 /* The CPUs of task `number` of `count` under `policy`: "none", "core" (one core each, spread over
  * the machine), or a list "0,2-4" whose entries are assigned round-robin. 1 when *cpus was set, 0
- * when the task is not bound, -EINVAL with *message for a bad policy. */
+ * when the task is not bound, -EINVAL with *message for a bad policy. number -1: unknown; then only
+ * a list of one CPU can be obeyed. */
 int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus, char *message,
                      size_t size);
 

@@ -210,11 +210,19 @@ void raise_descriptor_limit(void)
     }
 }
 
+void open_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
+            return;
+}
+
 void become_server(const char *name, int fd, pid_t root)
 {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, the end of a child could not be waited for */
     prctl(PR_SET_NAME, name);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != root)

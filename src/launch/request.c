@@ -165,7 +165,7 @@ static const char *search_path(char **envp)
     for (; *envp; envp++)
         if (strncmp(*envp, "PATH=", 5) == 0)
             return *envp + 5;
-    return NULL;
+    return "/bin:/usr/bin"; /* as execvp has it; not the host's */
 }
 
 static void signal_set(uint64_t signals, sigset_t *set)

@@ -372,8 +372,7 @@ static int exit_like(int status)
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     int number = WTERMSIG(status);
-    struct rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none); /* the task has dumped core */
+    prctl(PR_SET_DUMPABLE, 0); /* the task has dumped core */
     signal(number, SIG_DFL);
     sigset_t set;
     sigemptyset(&set);
@@ -388,8 +387,8 @@ static int bind_self(const struct shim_task *task)
 {
     char message[256];
     cpu_set_t cpus;
-    int number = task->number < 0 ? 0 : task->number, count = task->ntasks < 1 ? 1 : task->ntasks;
-    int bound = cpu_binding_find(task->bind, number, count, &cpus, message, sizeof(message));
+    int bound =
+        cpu_binding_find(task->bind, task->number, task->ntasks, &cpus, message, sizeof(message));
     if (bound < 0)
         return print_failure(message);
     if (bound > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
@@ -509,14 +508,6 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
     snprintf(message, sizeof(message), "cannot hand the task to the host of space %s: %s",
              task->space, strerror(-result));
     return print_failure(message);
-}
-
-/* A socket must not become standard error, where messages are printed. The task has them closed. */
-static void open_standard_descriptors(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR | O_CLOEXEC) < 0)
-            return;
 }
 
 static int become_program(char *const argv[])

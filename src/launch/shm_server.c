@@ -279,13 +279,14 @@ static int accept_own(int listener)
 
 static _Noreturn void serve(int listener)
 {
+    enum { RETRY_MS = 100 }; /* of reserve_fd, when the system has no descriptors left */
     static struct pollfd polled[1 + CONNECTIONS_MAX];
     nfds_t count = 1;
     polled[0] = (struct pollfd){listener, POLLIN, 0};
     for (;;) {
         reserve_fd();
         polled[0].fd = count <= CONNECTIONS_MAX && spare_fd >= 0 ? listener : -1;
-        if (poll(polled, count, -1) < 0)
+        if (poll(polled, count, spare_fd >= 0 ? -1 : RETRY_MS) < 0)
             continue;
         nfds_t kept = 1;
         for (nfds_t i = 1; i < count; i++) {

@@ -330,6 +330,7 @@ int standalone_begin(unsigned ranks)
         fprintf(stderr, "onespace run: %s\n", forbidden);
         return EXIT_FAILURE;
     }
+    open_standard_descriptors();
     observer_start();
     if (ranks > 1)
         topology_server_start();

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -89,9 +90,21 @@ static int hwloc_load(int scope, char *message, size_t size)
 
 /* ---- --cpu-bind ---- */
 
+/* The ranks would all be bound to the same CPU. */
+static int refuse_unnumbered(const char *policy, char *message, size_t size)
+{
+    snprintf(message, size,
+             "--cpu-bind %s: nothing says which of the node's ranks this is: let the launcher bind "
+             "it, or name one CPU",
+             policy);
+    return -EINVAL;
+}
+
 static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, size_t size)
 {
     hwloc_topology_t topology;
+    if (number < 0)
+        return refuse_unnumbered("core", message, size);
     if (hwloc_load(RTLD_LOCAL, message, size) != 0)
         return -EINVAL;
     if (hwloc_topology_init(&topology) != 0 || hwloc_topology_load(topology) != 0) {
@@ -139,8 +152,10 @@ static int bind_to_list(const char *list, int number, cpu_set_t *cpus, char *mes
         snprintf(message, size, "--cpu-bind: the list of CPUs is empty");
         return -EINVAL;
     }
+    if (number < 0 && count > 1)
+        return refuse_unnumbered(list, message, size);
     CPU_ZERO(cpus);
-    CPU_SET(listed[number % count], cpus);
+    CPU_SET(listed[number < 0 ? 0 : number % count], cpus);
     return 1;
 }
 
@@ -168,8 +183,9 @@ int cpu_binding_find(const char *policy, int number, int count, cpu_set_t *cpus,
  * hwloc reads /sys as ever if it cannot open the file, but fails if there is no topology in it. So
  * the file must have one before the kernel ends the lease by itself, lease-break-time after that
  * open(). Another process writes it, because plugins of hwloc may crash or hang. If it has not
- * succeeded in half of that time, one more tries without plugins. Both finish if the server is
- * killed meanwhile: they hold the lease, too.
+ * succeeded in half of that time, one more tries without plugins; if there can be no process, the
+ * server itself does. The processes finish if the server is killed meanwhile, because they hold the
+ * lease, too; an alarm ends one that hangs then.
  *
  * The file lists the whole machine. HWLOC_THISSYSTEM_ALLOWED_RESOURCES makes each rank's hwloc ask
  * which CPUs and nodes its own cgroup allows. Versions 1 of hwloc would fail at this file; they,
@@ -204,6 +220,22 @@ static int write_topology(void)
     return is_written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static void end_after(int seconds)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    signal(SIGALRM, SIG_DFL);
+    alarm((unsigned)seconds);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static int write_without_plugins(void)
+{
+    setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
+    return write_topology();
+}
+
 /* Whether a process has written the file in so many milliseconds; else it is killed. */
 static int have_topology_written(int with_plugins, int timeout_ms)
 {
@@ -211,19 +243,19 @@ static int have_topology_written(int with_plugins, int timeout_ms)
     struct stat file;
     pid_t writer = fork();
     if (writer == 0) {
-        if (!with_plugins)
-            setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
-        _exit(write_topology());
+        end_after(timeout_ms / 1000 + 1);
+        _exit(with_plugins ? write_topology() : write_without_plugins());
     }
     if (writer < 0)
-        return 0;
+        return !with_plugins && write_without_plugins() == EXIT_SUCCESS;
     pidfd = (int)syscall(SYS_pidfd_open, writer, 0);
     struct pollfd end = {pidfd, POLLIN, 0};
     if (pidfd >= 0 && poll(&end, 1, timeout_ms) == 0)
         kill(writer, SIGKILL);
     while (waitpid(writer, &status, 0) < 0 && errno == EINTR)
         ;
-    close(pidfd);
+    if (pidfd >= 0)
+        close(pidfd);
     return status == 0 && fstat(TOPOLOGY_FD, &file) == 0 && file.st_size > 0;
 }
 
@@ -239,6 +271,17 @@ static int half_lease_break_ms(void)
     return seconds > 3600 ? 1800000 : seconds * 500;
 }
 
+/* Whether the limit on the size of files leaves room for the topology of a large machine. */
+static int raise_size_limit(void)
+{
+    enum { TOPOLOGY_MAX_BYTES = 64 << 20 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0)
+        return 0;
+    limit.rlim_cur = limit.rlim_max;
+    return limit.rlim_max >= TOPOLOGY_MAX_BYTES && setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
 static _Noreturn void become_topology_server(int report, pid_t root)
 {
     char message[256], path[64];
@@ -251,15 +294,16 @@ static _Noreturn void become_topology_server(int report, pid_t root)
     close(made);
     sigemptyset(&lease_break);
     sigaddset(&lease_break, SIGIO);
-    if (hwloc_load(RTLD_GLOBAL, message, sizeof(message)) != 0 || dup2(file, TOPOLOGY_FD) < 0 ||
-        close(file) != 0 || fcntl(TOPOLOGY_FD, F_SETLEASE, F_WRLCK) != 0 ||
-        write(SERVER_FD, "", 1) != 1)
+    if (!raise_size_limit() || hwloc_load(RTLD_GLOBAL, message, sizeof(message)) != 0 ||
+        dup2(file, TOPOLOGY_FD) < 0 || close(file) != 0 ||
+        fcntl(TOPOLOGY_FD, F_SETLEASE, F_WRLCK) != 0 || write(SERVER_FD, "", 1) != 1)
         _exit(EXIT_FAILURE);
     close(SERVER_FD);
     while (sigwaitinfo(&lease_break, NULL) < 0)
         ;
-    if (!have_topology_written(1, half_lease_break_ms()))
-        (void)have_topology_written(0, -1);
+    int half_ms = half_lease_break_ms();
+    if (!have_topology_written(1, half_ms) && !have_topology_written(0, half_ms))
+        _exit(EXIT_FAILURE); /* ranks that open it from now on read /sys */
     (void)fcntl(TOPOLOGY_FD, F_SETLEASE, F_UNLCK);
     for (;;)
         pause();

@@ -99,7 +99,9 @@ void audit_open(struct audit_socket *sender)
     sender->fd = -1;
     if (fd < 0)
         return;
-    long high = raw(__NR_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    long high = -EINVAL; /* the number is not below RLIMIT_NOFILE */
+    for (int number = HIGH_FD; high == -EINVAL && number > 2; number /= 2)
+        high = raw(__NR_fcntl, fd, F_DUPFD_CLOEXEC, number);
     raw(__NR_close, fd);
     if (high < 0)
         return;

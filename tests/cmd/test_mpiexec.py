@@ -3,6 +3,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -117,6 +118,14 @@ def test_program_without_mpi_gets_the_mpiexec_in_path(job, stock_mpi, tmp_path):
     os.symlink(shutil.which(stock_mpi.launcher[0]), tmp_path / "mpiexec")
     words = printed(job, "-n", "2", "/bin/true", env={"PATH": f"{tmp_path}:/nowhere"})
     assert words[0] == str(tmp_path / "mpiexec")
+
+
+def test_ignored_end_of_children(job, guests, stock_mpi):
+    """As a shell leaves it after trap '' CHLD. What the commands that it asks answer is understood all the same."""
+    program = guests.mpi(stock_mpi, "mpi_hello")
+    ignored = {"preexec_fn": lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)}
+    assert (printed(job, "-n", "2", program, env=stock_mpi.env, **ignored)
+            == printed(job, "-n", "2", program, env=stock_mpi.env))
 
 
 def test_launcher_that_is_not_there_is_reported(job, guests, mpi_named, tmp_path):

@@ -3,6 +3,7 @@ import hashlib
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -255,6 +256,15 @@ def test_starts_and_ends_are_recorded(machine, journal):
     assert [record["ONESPACE_EXIT"] for record in tasks if record["ONESPACE_EVENT"] == "task-end"] == ["3", "3"]
     started = {(record["ONESPACE_TASK"], record["ONESPACE_PID"]) for record in tasks}
     assert len(started) == 2 and "ONESPACE_SHA256" not in records[1], records
+
+
+@pytest.mark.parametrize("limit", [256, 64])
+def test_all_is_recorded_with_few_descriptors(machine, journal, limit):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+
+    machine.run([*RUN, "true"], "log = true", preexec_fn=few).expect(0)
+    assert sorted(events(journal.fields())) == ["space-end", "space-start", "task-end", "task-start"]
 
 
 def test_owner_is_the_login_and_the_batch_job(machine, journal):

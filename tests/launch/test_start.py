@@ -1,5 +1,6 @@
 """A host that cannot be started, or cannot go on, is named with its cause and leaves nothing behind."""
 import os
+import pathlib
 import resource
 import shutil
 import signal
@@ -33,6 +34,31 @@ def test_too_few_processes_are_named(job, count):
     result = job.run(["setpriv", f"--reuid={LONE_USER}", "--clear-groups", *RUN, "--space", "few", "/bin/true"],
                      cwd="/", preexec_fn=limit)
     assert result.code == 0 or "Resource temporarily unavailable" in result.err, str(result)
+
+
+def test_fifo_or_link_in_the_place_of_the_log(job, tmp_path):
+    """Nobody reads it: another user may have made it in /tmp."""
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    for name in ("fifo", "link"):
+        log = {"ONESPACE_HOST_LOG": str(tmp_path / name)}
+        job.run([*RUN, "--space", f"log-{name}", "echo", "ran"], env=log).expect(out="ran\n")
+    assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv(1)")
+def test_rank_that_has_nothing_to_send_starts(job, tmp_path):
+    """No descriptors, and no working directory that its user may search."""
+    if job.run(["setpriv", f"--reuid={LONE_USER}", ONESPACE, "--version"], cwd="/").code != 0:
+        pytest.skip("the build directory is not open to other users")
+    os.chown(job.runtime, LONE_USER, -1)
+    (tmp_path / "closed").mkdir(0o700)
+    command = f"cd {tmp_path}/closed && exec setpriv --reuid={LONE_USER} --clear-groups \"$@\" <&- >&- 2>&-"
+    mark = f"/tmp/onespace-test-{job.token}"
+    job.run(["sh", "-c", command, "sh", *RUN, "--space", "bare", "/bin/sh", "-c", f"echo ran >{mark}"]).expect(0)
+    assert pathlib.Path(mark).read_text() == "ran\n"
+    os.unlink(mark)
 
 
 def test_killed_host_leaves_no_socket(job):

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 
@@ -121,6 +122,23 @@ def test_reading_fails(job, guests, fault, tmp_path):
     """A plugin of hwloc ends or stops the process that reads for the ranks. Another one reads without plugins."""
     make_plugin(tmp_path, fault)
     result = job.run([*RUN, "-n", "2", guests("topology"), "0", "0"], env={"HWLOC_PLUGINS_PATH": str(tmp_path)})
+    assert readers(result) == 2 * [BY_SERVER], str(result)
+
+
+def test_small_limit_on_file_sizes(job, guests):
+    """The topology is read as without a limit, or by each rank; never is a part of it written."""
+    def limit(hard):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024 if hard else resource.RLIM_INFINITY))
+
+    for hard, who in ((False, BY_SERVER), (True, "topology")):
+        result = job.run([*RUN, "-n", "2", guests("topology"), "0", "0"], preexec_fn=lambda hard=hard: limit(hard))
+        assert readers(result) == 2 * [who], str(result)
+
+
+def test_ignored_end_of_children(job, guests):
+    """As a shell leaves it after trap '' CHLD."""
+    result = job.run([*RUN, "-n", "2", guests("topology"), "0", "0"],
+                     preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
     assert readers(result) == 2 * [BY_SERVER], str(result)
 
 

@@ -283,6 +283,13 @@ def test_cpu_bind_holds_for_a_task_that_joins(job):
     assert result.code == 0 and result.out.split()[-1] == str(cpu), str(result)
 
 
+@pytest.mark.parametrize("policy", ["core", "0,1"])
+def test_cpu_bind_of_a_rank_without_a_number_is_refused(job, policy):
+    """All of them would be bound to one CPU."""
+    says = f"--cpu-bind {policy}: nothing says which of the node's ranks this is"
+    job.run([*RUN, "--space", "bound", "--cpu-bind", policy, "true"]).expect(2, says=says)
+
+
 def test_stack_gives_that_much(job, run, guests):
     recursion = guests("recursion")
     assert job.run([*run, "--stack", "64M", recursion, "48"]).code == 0
