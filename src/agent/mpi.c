@@ -47,15 +47,17 @@ enum {
     TARGETS = FORTRAN_END MPI_INTERNAL(ONE),
 };
 
-/* The target of each jump, 0: not known. Written under the lock, with release; read by the jumps.
- */
+/* The target of each jump, 0: not known. Written by mpi_resolve and load_layer, read by the jumps.
+ *
+ * No lock is held, because dlopen and dlsym may wait for a thread that loads a library and whose
+ * constructors call MPI. Instead each target is stored before `layer` is read, and `layer` is
+ * written before all targets are forgotten, sequentially consistent: either the thread that stores
+ * a target notices that the layer has come, or its target is forgotten. */
 __attribute__((visibility("hidden"))) _Atomic(void *) mpi_targets[TARGETS];
 __attribute__((visibility("hidden"))) void *mpi_resolve(unsigned index, const void *caller);
 
-static _Atomic uint32_t
-    lock;           /* 1: a thread is resolving; locked with acquire, unlocked with release */
-static void *layer; /* under the lock */
-static int layer_failed;
+static _Atomic(void *) layer;
+static _Atomic int layer_failed; /* it cannot be loaded */
 
 static void print_message(const char *what, const char *name, const char *why)
 {
@@ -154,14 +156,15 @@ static void warn_of_launcher(void *library, const char *layer_name)
 
 /* The MPI library that the program has, and the layer's name for it. Once found it stays loaded, by
  * the reference taken here; a name that is not loaded is searched for in the file system, which
- * takes 20 us. The caller has locked. */
+ * takes 20 us. */
 static void *find_library(const char **layer_name)
 {
-    static void *found;
-    static const char *found_layer;
-    if (found) {
-        *layer_name = found_layer;
-        return found;
+    static _Atomic(void *) found; /* with release, after its name */
+    static _Atomic(const char *) found_layer;
+    void *library = atomic_load_explicit(&found, memory_order_acquire);
+    if (library) {
+        *layer_name = atomic_load_explicit(&found_layer, memory_order_relaxed);
+        return library;
     }
     static const char libraries[] =
 #define LIBRARY(soname, file) soname "\0" file "\0"
@@ -169,11 +172,12 @@ static void *find_library(const char **layer_name)
     const char *soname = libraries;
     for (; *soname; soname = *layer_name + text_length(*layer_name) + 1) {
         *layer_name = soname + text_length(soname) + 1;
-        found = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
-        if (found) {
-            found_layer = *layer_name;
-            warn_of_launcher(found, found_layer);
-            return found;
+        library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+        if (library) {
+            atomic_store_explicit(&found_layer, *layer_name, memory_order_relaxed);
+            if (!atomic_exchange_explicit(&found, library, memory_order_acq_rel))
+                warn_of_launcher(library, *layer_name);
+            return library;
         }
     }
     return NULL;
@@ -233,17 +237,20 @@ static int is_only_forwarded(unsigned index)
 static void load_layer(const char *name)
 {
     char path[PATH_MAX];
-    layer_failed = 1;
-    if (sibling_path(name, path, sizeof(path)) < 0 ||
-        raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) < 0)
-        return; /* this MPI's layer is not installed: see `onespace doctor` */
-    layer = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!layer) {
-        print_message("the MPI layer is left out, cannot load", path, dlerror ? dlerror() : "?");
+    /* It may be not installed for this MPI: see `onespace doctor`. */
+    int is_installed = sibling_path(name, path, sizeof(path)) == 0 &&
+                       raw(__NR_faccessat, AT_FDCWD, path, 4 /* R_OK */) == 0;
+    void *loaded = is_installed ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!loaded) {
+        if (!atomic_exchange(&layer_failed, 1) && is_installed)
+            print_message("the MPI layer is left out, cannot load", path,
+                          dlerror ? dlerror() : "?");
         return;
     }
+    if (atomic_exchange(&layer, loaded))
+        return;                            /* another thread has loaded it, too */
     for (unsigned i = 0; i < TARGETS; i++) /* resolve all of them again: to the layer */
-        atomic_store_explicit(&mpi_targets[i], NULL, memory_order_release);
+        atomic_store(&mpi_targets[i], NULL);
 }
 
 /* Open MPI 5 and later, built without support for components in files: adds ours before the library
@@ -291,7 +298,8 @@ static void *find_target(unsigned index, const char *name, void *library)
     void *own = library ? dlsym(fortran ? fortran : library, name) : NULL;
     if (next && next != own)
         return next;
-    void *wrapped = layer && !(own && is_only_forwarded(index)) ? dlsym(layer, name) : NULL;
+    void *loaded = atomic_load(&layer);
+    void *wrapped = loaded && !(own && is_only_forwarded(index)) ? dlsym(loaded, name) : NULL;
     return wrapped ? wrapped : own ? own : next;
 }
 
@@ -302,13 +310,14 @@ static void *find_function(unsigned index, const char *name)
     void *library = find_library(&layer_name);
     int is_needed = library && loads_layer(index);
     is_needed |= library && index < MPI_C_END && !dlsym(library, name);
-    if (is_needed && !layer && !layer_failed)
+    if (is_needed && !atomic_load(&layer) && !atomic_load(&layer_failed))
         load_layer(layer_name);
     return find_target(index, name, library);
 }
 
 /* The target of the jump with this index. `caller`: the address to which the jump's call returns.
- * Called once for each jump, or twice if the layer is loaded in between. */
+ * Called once for each jump, again if the layer is loaded afterwards, and by each thread that comes
+ * before the first has found it. */
 void *mpi_resolve(unsigned index, const void *caller)
 {
     const char *name = name_of(index);
@@ -317,11 +326,12 @@ void *mpi_resolve(unsigned index, const void *caller)
         for (;;)
             raw(__NR_exit_group, 127);
     }
-    while (atomic_exchange_explicit(&lock, 1, memory_order_acquire))
-        spin_yield();
-    void *target = index >= FORTRAN_END ? find_internal(name, caller) : find_function(index, name);
-    atomic_store_explicit(&mpi_targets[index], target, memory_order_release);
-    atomic_store_explicit(&lock, 0, memory_order_release);
+    void *target, *present;
+    do {
+        present = atomic_load(&layer);
+        target = index >= FORTRAN_END ? find_internal(name, caller) : find_function(index, name);
+        atomic_store(&mpi_targets[index], target);
+    } while (atomic_load(&layer) != present);
     if (!target) {
         print_message("cannot find", name,
                       "the program calls it, but none of its libraries has it");
