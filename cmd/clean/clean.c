@@ -217,20 +217,26 @@ static void find_sessions(struct list *list, DIR *entries, const char *directory
         closedir(entries);
 }
 
-/* prte.HOST.PID.UID is one of Open MPI 5; ompi.HOST.UID has those of Open MPI 4. */
+/* prte.HOST.PID.UID is one of Open MPI 5; ompi.HOST.UID has those of Open MPI 4. Those of other
+ * nodes, which see the directory, too, are left out: what their processes use does not show here.
+ */
 static void find_all_sessions(struct list *list, const char *directory)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], host[256] = "", version4[264], version5[264];
     struct stat state;
+    gethostname(host, sizeof(host) - 1);
+    host[strcspn(host, ".")] = 0; /* of a full name, too */
+    snprintf(version4, sizeof(version4), "ompi.%s.", host);
+    snprintf(version5, sizeof(version5), "prte.%s.", host);
     DIR *entries = opendir(directory);
     for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (has_prefix(entry->d_name, "ompi.") &&
+        if (has_prefix(entry->d_name, version4) &&
             snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) < (int)sizeof(path))
             find_sessions(list, open_own_directory(AT_FDCWD, path, &state), path, "pid.",
                           "Open MPI 4");
     if (entries)
         rewinddir(entries);
-    find_sessions(list, entries, directory, "prte.", "Open MPI 5");
+    find_sessions(list, entries, directory, version5, "Open MPI 5");
 }
 
 /* ---- All ---- */
@@ -268,7 +274,8 @@ const char clean_help[] =
     "usage: onespace clean [OPTION...]\n"
     "\n"
     "Lists what killed MPI jobs of this user have left behind: segments in /dev/shm, and session "
-    "directories in TMPDIR and /tmp. Lists only files of MPICH, Open MPI, Intel MPI, UCX and "
+    "directories of this node in TMPDIR and /tmp. Lists only files of MPICH, Open MPI, Intel MPI, "
+    "UCX and "
     "PSM that no process has open or mapped and that are at least a minute old.\n"
     "\n"
     "      --remove  remove them\n"

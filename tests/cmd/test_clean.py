@@ -18,6 +18,7 @@ from observe import RT_SIGACTION, forbid
 
 SHM = pathlib.Path("/dev/shm")
 CLEAN = [ONESPACE, "clean"]
+HOST = os.uname().nodename
 OLD = time.time() - 3600
 
 
@@ -130,8 +131,8 @@ def test_nothing_is_left_behind(job):
     job.run(alone('"$@"', *CLEAN), cwd="/", env={"TMPDIR": "/tmp"}).expect(out="nothing is left behind\n")
 
 
-def session(directory, pid):
-    path = directory / f"prte.host.{pid}.1000"
+def session(directory, pid, host=HOST):
+    path = directory / f"prte.{host}.{pid}.1000"
     (path / "dvm").mkdir(parents=True, mode=0o700)
     path.chmod(0o700)
     make(path / "dvm" / "contact")
@@ -152,6 +153,8 @@ def ended_pid():
 def test_session_directories(job, listed, tmp_path):
     ended, running = session(tmp_path, ended_pid()), session(tmp_path, os.getpid())
     assert listed(ended) and not listed(running)
+    assert not listed(session(tmp_path, ended_pid(), host="other")), "the processes of that node are not seen here"
+    assert listed(session(tmp_path, ended_pid(), host=HOST.split(".")[0] + ".site.org"))
     with open(ended / "dvm" / "contact", "rb"):
         assert not listed(ended)
     (ended / "dvm").chmod(0o777)
