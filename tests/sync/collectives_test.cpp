@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <onespace/sync/collectives.hpp>
+#include <onespace/sync/slots.hpp>
 
 namespace
 {
@@ -276,6 +277,104 @@ TEST(collective, release_comes_after_all_have_arrived)
         all.release_from(0);
         EXPECT_TRUE(released);
     });
+}
+
+// A rank of three that one thread plays: where it would wait, `would_wait` is thrown.
+struct would_wait {
+};
+struct played_member {
+    using flag = os::flag;
+    struct region {
+        std::vector<std::vector<flag>> *ranks;
+        template <class T> T *at(int rank, std::size_t offset = 0) const
+        {
+            return reinterpret_cast<T *>(reinterpret_cast<std::byte *>((*ranks)[rank].data()) +
+                                         offset);
+        }
+    };
+    using buffer = std::vector<std::byte>;
+    struct links {
+        int parent;
+        std::vector<int> children;
+    };
+    int own;
+    std::vector<std::vector<flag>> *ranks;
+
+    int rank() const
+    {
+        return own;
+    }
+    int size() const
+    {
+        return static_cast<int>(ranks->size());
+    }
+    bool direct() const
+    {
+        return true;
+    }
+    bool oversubscribed() const
+    {
+        return false;
+    }
+    bool guarded() const
+    {
+        return false;
+    }
+    void signal(flag &what, std::uint64_t value) const
+    {
+        what.value = value;
+    }
+    std::uint64_t await(flag &what, std::uint64_t value, int) const
+    {
+        if (what.value < value)
+            throw would_wait();
+        return what.value;
+    }
+    bool lost() const
+    {
+        return false;
+    }
+    void mismatch(int) const
+    {
+    }
+    region allocate(std::size_t) const
+    {
+        return {ranks};
+    }
+    links links_from(int) const
+    {
+        return {-1, {}};
+    }
+};
+
+TEST(slots, failure_does_not_say_that_all_ranks_have_begun)
+{
+    using slots = os::detail::slots<played_member>;
+    auto shape = slots::shape_for(true, false);
+    std::size_t flags = slots::memory_for(1, shape) / sizeof(played_member::flag) + 1;
+    std::vector<std::vector<played_member::flag>> memory;
+    for (int rank = 0; rank < 3; rank++)
+        memory.emplace_back(flags);
+    slots first({0, &memory}, 1), fails({1, &memory}, 1); // the third rank is late
+    auto broadcast = [&](std::uint64_t number) {
+        first.begin();
+        first.write(0, &number, sizeof(number));
+        first.end(false);
+    };
+    broadcast(1);
+    for (int operation = 1; operation <= 2; operation++) {
+        fails.begin();
+        fails.fail();
+        fails.end(false);
+    }
+    first.begin();
+    first.read(1, 0, 0);
+    EXPECT_TRUE(first.is_failure());
+    first.write(0, nullptr, 0);
+    first.end(true);
+    for (std::uint64_t number = 3; number <= shape.depth; number++)
+        broadcast(number);
+    EXPECT_THROW(first.begin(), would_wait); // the third rank has not read operation 1
 }
 
 } // namespace

@@ -144,10 +144,10 @@ template <member Member> class slots
         acknowledges_ = true;
     }
     // The caller has finished this operation. `heard_all`: it has read data that depends on all
-    // ranks having begun the operation.
+    // ranks having begun the operation, unless one has failed: its message depends on no other.
     void end(bool heard_all)
     {
-        if (heard_all)
+        if (heard_all && failed_by_ < 0)
             all_finished_ = operation_ - 1;
         if (acknowledges_ || operation_ % ack_interval == 0 ||
             member_.lost()) // then, others may wait

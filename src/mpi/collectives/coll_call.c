@@ -245,8 +245,10 @@ int buf_check_blocks(const struct coll_buf *desc, int ranks, enum buf_use use,
         return MPI_ERR_COUNT;
     for (int i = 0; result == MPI_SUCCESS && i < (desc->datatypes ? ranks : 1); i++) {
         MPI_Datatype datatype = desc->datatypes ? desc->datatypes[i] : desc->datatype;
-        int is_unused = desc->datatypes && !buf_count(desc, i) && !pmpi_is_open_mpi();
-        result = find_type(datatype, is_unused ? BUF_EMPTY_BCAST : use, type);
+        /* MPICH does not look at the types of empty blocks, which may be MPI_DATATYPE_NULL. */
+        if (desc->datatypes && !buf_count(desc, i) && !pmpi_is_open_mpi())
+            continue;
+        result = find_type(datatype, use, type);
         has_layout |= type->layout != NULL;
     }
     /* Types may have absolute addresses, with MPI_BOTTOM as the buffer: NULL in some libraries. */
@@ -259,8 +261,12 @@ int buf_block(const struct coll_buf *desc, const struct item_layout *type, int r
               struct typed_buf *block)
 {
     ptrdiff_t step = desc->datatypes ? 1 : type->extent;
-    block->type = *type;
+    *block = (struct typed_buf){.addr = desc->addr, .type = *type};
     if (desc->datatypes) {
+        if (!buf_count(desc, rank)) {
+            block->type = (struct item_layout){0};
+            return MPI_SUCCESS;
+        }
         int result = item_layout_find(desc->datatypes[rank], &block->type);
         if (result != MPI_SUCCESS)
             return result;

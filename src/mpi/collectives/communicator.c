@@ -147,13 +147,13 @@ static void engine_teardown(struct communicator *communicator, int has_holds)
     if (communicator->nonblocking)
         nonblocking_free(communicator->nonblocking);
     communicator->nonblocking = NULL;
-    if (has_holds)
-        release_members(group);
     if (group->rank == 0)
         shared_block_retire(communicator->memory);
     else
         shared_block_leave(communicator->memory);
     communicator->memory = NULL;
+    if (has_holds)
+        release_members(group); /* the block is rank 0's, which may have ended */
     group_unref(group);
 }
 

@@ -232,10 +232,10 @@ static int check_operand(const struct operation *operation, const struct operand
                          int source)
 {
     int rank = operation->of->group->rank;
+    if (operand->is_failed) /* perhaps for its root */
+        return report_failed_peer(rank, source);
     if (operand->operation != (int16_t)operation->operation || operand->root != operation->root)
         return report_mismatch(rank, source);
-    if (operand->is_failed)
-        return report_failed_peer(rank, source);
     if (operand->bytes == operation->bytes)
         return MPI_SUCCESS;
     coll_report_sizes(rank, source, operand->bytes, operation->bytes);

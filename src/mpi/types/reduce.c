@@ -78,11 +78,10 @@ reduce_function *reduce_function_find(MPI_Op op, const struct predefined_type *e
 }
 
 /* On a communicator of one rank the library combines nothing, but checks its arguments. */
-static int ask_library(MPI_Op op, const struct predefined_type *element)
+static int ask_library(MPI_Op op, const struct predefined_type *element, MPI_Comm comm)
 {
     _Alignas(16) char sendbuf[64] = {0}, recvbuf[64];
-    MPI_Comm comm = pmpi_self_comm();
-    return comm != MPI_COMM_NULL && element->extent <= sizeof(sendbuf) &&
+    return element->extent <= sizeof(sendbuf) &&
            pmpi()->Allreduce(sendbuf, recvbuf, 1, element->type, op, comm) == MPI_SUCCESS;
 }
 
@@ -91,7 +90,10 @@ int reduce_is_supported(MPI_Op op, const struct predefined_type *element)
     struct predefined_type *predefined = (struct predefined_type *)element;
     unsigned bit = 1u << (op == MPI_NO_OP ? OPERATIONS + 1 : reduce_op_of(op));
     if (!(atomic_load_explicit(&predefined->asked, memory_order_acquire) & bit)) {
-        if (ask_library(op, element))
+        MPI_Comm comm = pmpi_self_comm();
+        if (comm == MPI_COMM_NULL) /* in MPI_Finalize, or there are no more communicators */
+            return reduce_function_find(op, element) != NULL;
+        if (ask_library(op, element, comm))
             atomic_fetch_or_explicit(&predefined->supported, bit, memory_order_relaxed);
         atomic_fetch_or_explicit(&predefined->asked, bit, memory_order_release);
     }

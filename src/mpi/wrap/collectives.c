@@ -82,13 +82,18 @@ static int *array_to_int(const void *values, int ranks, int *error)
     return copy;
 }
 
-/* Sets how many ranks the arrays are for, and whether the root's arguments are significant here. */
-static int query_communicator(MPI_Comm comm, int root, int *ranks, int *is_root)
+/* Sets how many ranks the arrays are for, and whether the root's arguments are significant here.
+ * Between two groups they are for the other one's ranks; but the result of a reduce-scatter is
+ * divided among this one's. */
+static int query_communicator(const struct coll_call *call, int root, int *ranks, int *is_root)
 {
+    MPI_Comm comm = call->comm;
     int is_inter = 0, rank = MPI_PROC_NULL;
     int error = pmpi()->Comm_test_inter(comm, &is_inter);
     if (error == MPI_SUCCESS)
-        error = is_inter ? pmpi()->Comm_remote_size(comm, ranks) : pmpi()->Comm_size(comm, ranks);
+        error = is_inter && call->operation != COLL_REDUCE_SCATTER
+                    ? pmpi()->Comm_remote_size(comm, ranks)
+                    : pmpi()->Comm_size(comm, ranks);
     if (error == MPI_SUCCESS)
         error = pmpi()->Comm_rank(comm, &rank);
     *is_root = is_inter ? root == MPI_ROOT : root == rank;
@@ -156,7 +161,7 @@ static int call_with_int_counts(const struct coll_call *call, int root)
     const struct coll_buf *sendbuf = &call->sendbuf, *recvbuf = &call->recvbuf;
     int is_gather = call->operation == COLL_GATHER || call->operation == COLL_GATHERV;
     int is_scatter = call->operation == COLL_SCATTER || call->operation == COLL_SCATTERV;
-    int ranks = 0, is_root = 0, error = query_communicator(call->comm, root, &ranks, &is_root);
+    int ranks = 0, is_root = 0, error = query_communicator(call, root, &ranks, &is_root);
     struct int_args args = {0};
     if (error == MPI_SUCCESS && sendbuf->addr != MPI_IN_PLACE && (!is_scatter || is_root)) {
         args.sendcount = to_int(sendbuf->count, &error);

@@ -46,6 +46,12 @@ def test_wrong_arguments_of_one_rank_are_an_error(run_guest, stock_mpi):
     assert result.err.count("no result, because rank 0 could not take part") == 3, str(result)
 
 
+def test_wrong_root_of_one_rank_is_an_error(run_guest, stock_mpi):
+    result = run_guest(stock_mpi, 2, GUEST, "wrong_root_of_rank_1_is_an_error", prefix=ON)
+    assert result.code == 0, str(result)
+    assert "no result, because rank 1 could not take part" in result.err, str(result)
+
+
 def test_sizes_that_differ_are_an_error(run_guest, hydra_mpi):
     result = run_guest(hydra_mpi, 2, GUEST, "sizes_that_differ_are_an_error", prefix=ON)
     assert result.code == 0, str(result)

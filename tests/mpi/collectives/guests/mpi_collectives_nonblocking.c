@@ -431,6 +431,21 @@ CASE(wrong_arguments_of_rank_0_are_an_error)
     expect_failure_of_rank_0(error, MPI_ERR_OP, request);
 }
 
+/* Which the root is told, and not that the roots differ. */
+CASE(wrong_root_of_rank_1_is_an_error)
+{
+    int value = 1, sum = 0;
+    MPI_Request request;
+    MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
+    int error =
+        MPI_Ireduce(&value, &sum, 1, MPI_INT, MPI_SUM, rank == 1 ? ranks : 0, world, &request);
+    if (rank == 1)
+        CHECK(class_of(error) == MPI_ERR_ROOT);
+    else
+        CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPI_ERR_OTHER);
+    expect_right_sum();
+}
+
 /* Rank 0 passes more than the others expect. */
 CASE(sizes_that_differ_are_an_error)
 {
