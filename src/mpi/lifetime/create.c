@@ -1,6 +1,7 @@
 /* src/mpi/lifetime/create.c: creates windows. */
 #include "mpi/lifetime/lifetime.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,7 @@ static int check_request(const struct window_request *request, const struct wind
 {
     if (!window || !window->locked || !window->starts || !window->started)
         return MPI_ERR_NO_MEM;
-    if (request->disp_unit > 0 && (MPI_Aint)request->size >= 0)
+    if (request->disp_unit > 0 && request->disp_unit <= INT_MAX && (MPI_Aint)request->size >= 0)
         return MPI_SUCCESS;
     return (MPI_Aint)request->size < 0 ? MPI_ERR_SIZE : MPI_ERR_DISP;
 }
@@ -119,7 +120,7 @@ static void print_invalid_request(const struct window_request *request)
 {
     layer_message(request->agreement->group->rank,
                   "%s: a size of %lld bytes and a displacement unit of %lld: the size must not be "
-                  "negative, and the unit must be positive",
+                  "negative, and the unit must be positive and at most 2147483647",
                   request->call, (long long)request->size, (long long)request->disp_unit);
 }
 

@@ -141,7 +141,7 @@ static void stripes_release(struct window *window, int target_rank, uint32_t lin
  * they are atomic with respect to one another, element by element and call by call. They call MPI
  * (for datatypes) only before they acquire the stripes or after they release them. */
 
-/* ---- Contiguous elements of one predefined type on all sides ---- */
+/* ---- Contiguous elements of one predefined type without gaps on all sides ---- */
 
 /* origin NULL: only fetch; result NULL: nothing is fetched; reduce NULL: replace. */
 static void update_row(char *address, const char *origin, char *result, size_t count, size_t size,
@@ -160,7 +160,7 @@ static int accumulate_row(struct window *window, const struct buf_desc *origin,
                           const struct buf_desc *target, const struct predefined_type *element,
                           reduce_function *reduce)
 {
-    size_t count = (size_t)target->count, size = count * element->extent;
+    size_t count = (size_t)target->count, size = count * element->size;
     uint32_t lines = stripes_of(target->address, size);
     int error = stripes_acquire(window, target_rank, lines);
     if (error != MPI_SUCCESS)
@@ -192,8 +192,14 @@ static int reduce_blocks(void *context, const struct strided_blocks *blocks)
     return 0;
 }
 
-/* The items of one buffer, with the gaps in elements, which all buffers have. */
-static int find_items(const struct buf_desc *transfer, struct typed_items *side,
+/* The items of one buffer. `whole`: with the gaps in elements, for functions that reduce whole
+ * elements. `bytes`: without, for copies: what lies in a gap, or behind the last element's bytes,
+ * may be the program's. */
+struct side {
+    struct typed_items whole, bytes;
+};
+
+static int find_items(const struct buf_desc *transfer, struct side *side,
                       const struct predefined_type **element)
 {
     const struct type_layout *layout;
@@ -201,12 +207,13 @@ static int find_items(const struct buf_desc *transfer, struct typed_items *side,
     if (error != MPI_SUCCESS)
         return error;
     *element = layout->element;
-    *side = (struct typed_items){transfer->address, (size_t)transfer->count, &layout->whole};
+    side->whole = (struct typed_items){transfer->address, (size_t)transfer->count, &layout->whole};
+    side->bytes = (struct typed_items){transfer->address, (size_t)transfer->count, &layout->bytes};
     return MPI_SUCCESS;
 }
 
 /* The items of the origin or result buffer, whose elements must match the target's. */
-static int find_matching_items(const struct buf_desc *transfer, struct typed_items *side,
+static int find_matching_items(const struct buf_desc *transfer, struct side *side,
                                const struct predefined_type *element)
 {
     const struct predefined_type *other = NULL;
@@ -217,9 +224,9 @@ static int find_matching_items(const struct buf_desc *transfer, struct typed_ite
                                                                                      : MPI_ERR_TYPE;
 }
 
-static size_t bytes_of(const struct typed_items *side)
+static size_t bytes_of(const struct side *side)
 {
-    return side->items * side->nest->size;
+    return side->bytes.items * side->bytes.nest->size;
 }
 
 /* Adds the stripes of the target's lines, until they are all. */
@@ -235,16 +242,16 @@ static int add_lines(void *context, const struct strided_blocks *blocks)
 }
 
 /* With the lines acquired. */
-static int update_items(const struct typed_items *target, const struct typed_items *origin,
-                        const struct typed_items *result, struct reduction *reduction)
+static int update_items(const struct side *target, const struct side *origin,
+                        const struct side *result, struct reduction *reduction)
 {
     int error = MPI_SUCCESS;
     if (result)
-        error = items_copy(result, target);
+        error = items_copy(&result->bytes, &target->bytes);
     if (error == MPI_SUCCESS && origin && reduction->reduce)
-        error = items_walk(target, origin, reduce_blocks, reduction);
+        error = items_walk(&target->whole, &origin->whole, reduce_blocks, reduction);
     else if (error == MPI_SUCCESS && origin)
-        error = items_copy(target, origin);
+        error = items_copy(&target->bytes, &origin->bytes);
     return error;
 }
 
@@ -254,7 +261,7 @@ static int accumulate_items(struct window *window, const struct buf_desc *origin
                             const struct buf_desc *transfer, const struct predefined_type *element,
                             reduce_function *reduce)
 {
-    struct typed_items target, source, sink;
+    struct side target, source, sink;
     struct reduction reduction = {reduce, element->extent};
     uint32_t lines = 0;
     int error = find_items(transfer, &target, &element);
@@ -267,7 +274,7 @@ static int accumulate_items(struct window *window, const struct buf_desc *origin
     if ((origin && bytes_of(&source) > bytes_of(&target)) ||
         (result && bytes_of(&sink) < bytes_of(&target)))
         return MPI_ERR_TRUNCATE;
-    if ((error = items_walk(&target, &target, add_lines, &lines)) != MPI_SUCCESS ||
+    if ((error = items_walk(&target.whole, &target.whole, add_lines, &lines)) != MPI_SUCCESS ||
         (error = stripes_acquire(window, target_rank, lines)) != MPI_SUCCESS)
         return error;
     error = update_items(&target, origin ? &source : NULL, result ? &sink : NULL, &reduction);
@@ -306,15 +313,16 @@ static int accumulate(struct window *window, const struct buf_desc *origin,
     reduce_function *reduce = NULL;
     if (!element)
         return error;
-    rma_begin_access(window, target_rank, RMA_ACCUMULATE, op == MPI_NO_OP ? result : origin);
+    rma_begin_access(window, target_rank, RMA_ACCUMULATE,
+                     op == MPI_NO_OP && result ? result : origin);
     if (result)
         rma_note_get(window);
     if (op == MPI_NO_OP)
         origin = NULL;
     else if (op != MPI_REPLACE && !(reduce = reduce_function_find(op, element)))
         return MPI_ERR_OP;
-    int is_plain =
-        element->type == target->type && is_row(origin, target) && is_row(result, target);
+    int is_plain = element->type == target->type && predefined_type_is_dense(element) &&
+                   is_row(origin, target) && is_row(result, target);
     error = (is_plain ? accumulate_row : accumulate_items)(window, origin, result, target_rank,
                                                            target, element, reduce);
     rma_end_store(window, target_rank);

@@ -43,17 +43,29 @@
     LOOP(name, BIT_OR, type, a | b)                                                                \
     LOOP(name, BIT_XOR, type, a ^ b)
 
+/* Stores the two members, because the padding of a pair may be the program's. */
+#define PAIR_LOOP(name, operation, keeps_target)                                                   \
+    static void name##_##operation(void *target, const void *origin, size_t count)                 \
+    {                                                                                              \
+        struct element {                                                                           \
+            struct name value;                                                                     \
+        } __attribute__((packed, may_alias)) *to = target;                                         \
+        const struct element *from = origin;                                                       \
+        for (size_t i = 0; i < count; i++) {                                                       \
+            struct name a = to[i].value, b = from[i].value;                                        \
+            to[i].value.value = keeps_target ? a.value : b.value;                                  \
+            to[i].value.index = keeps_target ? a.index : b.index;                                  \
+        }                                                                                          \
+    }
+
 /* MPI_MAXLOC, MPI_MINLOC: of equal values the one with the lower index. */
 #define PAIR(name, value_type, index_type)                                                         \
     struct name {                                                                                  \
         value_type value;                                                                          \
         index_type index;                                                                          \
     };                                                                                             \
-    typedef struct name name##_pair;                                                               \
-    LOOP(name, MAXLOC, name##_pair,                                                                \
-         a.value > b.value || (a.value == b.value && a.index <= b.index) ? a : b)                  \
-    LOOP(name, MINLOC, name##_pair,                                                                \
-         a.value < b.value || (a.value == b.value && a.index <= b.index) ? a : b)
+    PAIR_LOOP(name, MAXLOC, (a.value > b.value || (a.value == b.value && a.index <= b.index)))     \
+    PAIR_LOOP(name, MINLOC, (a.value < b.value || (a.value == b.value && a.index <= b.index)))
 
 #define WHOLE(name, type)                                                                          \
     ARITHMETIC(name, type)                                                                         \

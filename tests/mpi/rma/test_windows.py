@@ -10,7 +10,8 @@ from jobs import RUN
 CASES = [
     "one_allocation", "loads_and_stores", "noncontiguous", "attributes", "group_name_info", "query_of_proc_null",
     "many_windows", "communicators", "derived_types", "reused_type_handles", "types_freed_by_threads",
-    "accumulates_are_atomic", "compare_and_swap", "requests", "locks_exclude", "post_start_complete_wait",
+    "accumulates_are_atomic", "padding_of_pairs_stays", "compare_and_swap", "requests", "locks_exclude",
+    "post_start_complete_wait",
     "waiting_makes_progress", "failure_on_one_rank_fails_all", "threads", "left_at_finalize",
 ]
 

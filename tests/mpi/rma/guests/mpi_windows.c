@@ -327,6 +327,37 @@ CASE(accumulates_are_atomic)
     MPI_Win_free(&window);
 }
 
+/* A member of the program's may lie there, or another rank's data behind the last pair. */
+CASE(padding_of_pairs_stays)
+{
+    struct pair {
+        double value;
+        int index, own;
+    } * base, origin = {10 + rank, rank, 7}, fetched = {0, 0, 9};
+    MPI_Win window = shared(sizeof(struct pair), 1, &base);
+    MPI_Datatype spread; /* the same pair as an item of another type */
+    MPI_Type_contiguous(1, MPI_DOUBLE_INT, &spread);
+    MPI_Type_commit(&spread);
+    *base = (struct pair){5, 100, 42};
+    MPI_Win_fence(0, window);
+    MPI_Accumulate(&origin, 1, MPI_DOUBLE_INT, next_rank, 0, 1, MPI_DOUBLE_INT, MPI_MAXLOC, window);
+    MPI_Win_fence(0, window);
+    CHECK(base->value == 10 + previous_rank && base->index == previous_rank && base->own == 42);
+    MPI_Barrier(world);
+    origin.value = 1;
+    MPI_Get_accumulate(&origin, 1, MPI_DOUBLE_INT, &fetched, 1, MPI_DOUBLE_INT, next_rank, 0, 1,
+                       spread, MPI_REPLACE, window);
+    MPI_Win_fence(0, window);
+    CHECK(base->value == 1 && base->index == previous_rank && base->own == 42);
+    CHECK(fetched.value == 10 + rank && fetched.index == rank && fetched.own == 9);
+    MPI_Barrier(world);
+    MPI_Accumulate(&origin, 1, MPI_DOUBLE_INT, next_rank, 0, 1, spread, MPI_MINLOC, window);
+    MPI_Win_fence(0, window);
+    CHECK(base->value == 1 && base->own == 42);
+    MPI_Type_free(&spread);
+    MPI_Win_free(&window);
+}
+
 CASE(compare_and_swap)
 {
     long *base, next = rank + 1, none = 0, old, winners = 0, own;
