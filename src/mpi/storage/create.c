@@ -296,9 +296,14 @@ static int map_own(struct storage_window *storage, const struct group *group,
         if (storage->own.region.is_copy)
             memory +=
                 storage_page_up(layout->file_offset % storage_page_size() + layout->storage_length);
-        if (memory && !group->is_one_space &&
-            ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
-             ftruncate(storage->memory, (off_t)memory) < 0))
+        int is_shared = memory && (!group->is_one_space || task_is_guarded());
+        if (is_shared && storage_size_is_forbidden(memory))
+            return storage_fail(error, -EFBIG,
+                                "cannot make %llu bytes of shared memory: raise the limit on the "
+                                "size of files (ulimit -f)",
+                                (unsigned long long)memory);
+        if (is_shared && ((storage->memory = memfd_create("onespace-window", MFD_CLOEXEC)) < 0 ||
+                          ftruncate(storage->memory, (off_t)memory) < 0))
             return storage_fail(error, -errno, "cannot make shared memory: %s", strerror(errno));
         int result = storage_part_map(&storage->own, storage->memory, storage->hints.style, error);
         if (result == 0 && storage->own.region.is_copy)

@@ -127,11 +127,13 @@ int kernel_refuses_pinned_files(void)
 }
 
 /* Puts from other nodes, and large messages that are received into the window. The library can only
- * receive the latter by RDMA where the kernel lets it pin the file's pages. */
+ * receive the latter by RDMA where the kernel lets it pin the file's pages. A file in memory can be
+ * pinned on every kernel. */
 int device_writes_are_possible(const struct storage_window *storage)
 {
     return storage->own.layout.storage_length && process_uses_rdma() &&
-           (!group_is_one_node(storage->group) || !kernel_refuses_pinned_files());
+           (!group_is_one_node(storage->group) || !kernel_refuses_pinned_files() ||
+            file_can_be_pinned(storage, 1));
 }
 
 int file_can_be_pinned(const struct storage_window *storage, int unknown)

@@ -271,7 +271,8 @@ static size_t control_size(const struct group *group, const uint64_t *sizes)
 static int make_control(const struct group *group, const uint64_t *sizes)
 {
     int control = memfd_create("onespace-window", MFD_CLOEXEC);
-    if (control >= 0 && ftruncate(control, (off_t)control_size(group, sizes)) == 0)
+    if (control >= 0 && !storage_size_is_forbidden(control_size(group, sizes)) &&
+        ftruncate(control, (off_t)control_size(group, sizes)) == 0)
         return control;
     if (control >= 0)
         close(control);

@@ -39,6 +39,12 @@ static int dirty_ranges(void *context, struct storage_ranges *ranges)
     return added < 0 ? added : 1;
 }
 
+static int check_region(void *context, struct storage_error *error)
+{
+    struct storage_window *storage = ((struct window *)context)->provider_data;
+    return storage_region_check(&storage->own.region, storage->own.region.file.fd, error);
+}
+
 enum {
     REPORT_MIN_BYTES = 256 << 20 /* smaller parts are durable soon */
 };
@@ -96,6 +102,7 @@ static struct versions_part part_of(struct window *window)
         .is_in_file = layout->memory_length == 0,
         .offset = layout->file_offset,
         .changes = dirty_ranges,
+        .check = check_region,
         .context = window,
         .progress = storage->rank == 0 ? progress : NULL,
     };

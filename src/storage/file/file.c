@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 int storage_fail(struct storage_error *error, int result, const char *format, ...)
@@ -191,6 +193,14 @@ int storage_lock(int fd, struct flock *lock)
     return 0;
 }
 
+/* Whether the name still leads to the open file. */
+static int names_file(const struct storage_file *file)
+{
+    struct stat status;
+    return fstatat(file->entry.directory, file->entry.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           status.st_dev == file->device && status.st_ino == file->inode;
+}
+
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error)
 {
@@ -202,6 +212,11 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     };
     unsigned long long first = range.offset, last = range.offset + range.length - 1;
     int result = range.length ? storage_lock(file->fd, &lock) : 0;
+    if (result == 0 && range.length && !file->is_device && !names_file(file))
+        return storage_fail(error, -ESTALE,
+                            "%s: another window or job that failed has removed this file since it "
+                            "was opened: try again",
+                            file->path);
     if (result == -EWOULDBLOCK)
         return storage_fail(error, result,
                             "%s: bytes %llu to %llu are in use by another window or another job: "
@@ -215,7 +230,28 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     return 0;
 }
 
+int storage_lock_alone(int fd)
+{
+    enum { TRIES = 100 };
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    (void)storage_lock(fd, &none); /* or each of two ranks would wait for the other */
+    int result = storage_lock(fd, &all);
+    for (int tries = 0; result == -EWOULDBLOCK && tries < TRIES; tries++) {
+        nanosleep(&pause, NULL);
+        result = storage_lock(fd, &all);
+    }
+    return result != -EWOULDBLOCK;
+}
+
 /* ---- Space ---- */
+
+int storage_size_is_forbidden(uint64_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur;
+}
 
 int storage_file_is_short(int fd, uint64_t end)
 {
@@ -238,8 +274,18 @@ static int write_zeros(int fd, uint64_t from, uint64_t to)
     return result;
 }
 
+/* One byte that is no file's, which is locked while holes are filled: what another rank has stored
+ * into a hole since it was found would be overwritten. */
+static void lock_holes(int fd, short type)
+{
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = INT64_MAX - 1, .l_len = 1};
+    while (fcntl(fd, F_OFD_SETLKW, &lock) != 0 && errno == EINTR)
+        ;
+}
+
 /* For file systems without fallocate: writes zeroes into holes, which changes only the allocation.
- */
+ * The caller has locked the holes. */
 static int fill_holes(int fd, uint64_t from, uint64_t to)
 {
     while (from < to) {
@@ -285,19 +331,43 @@ static int is_reserved(int fd, struct storage_range range)
     return 1;
 }
 
+/* Gives bytes that are shared with a copy of the file (cp on XFS) space of their own. Where that
+ * is not known to the file system, a store that needs it may find the disk full (docs/storage.md).
+ */
+static int unshare(int fd, struct storage_range range)
+{
+    int result;
+    do
+        result = fallocate(fd, FALLOC_FL_UNSHARE_RANGE, (off_t)range.offset, (off_t)range.length);
+    while (result < 0 && errno == EINTR);
+    return result == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? 0 : -1;
+}
+
 static int reserve(int fd, struct storage_range range)
 {
     int result;
     if (is_reserved(fd, range))
         return 0;
+    if (storage_size_is_forbidden(range.offset + range.length)) {
+        errno = EFBIG;
+        return -1;
+    }
     do
         result = fallocate(fd, 0, (off_t)range.offset, (off_t)range.length);
     while (result < 0 && errno == EINTR);
-    if (result == 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+    if (result == 0)
+        return unshare(fd, range);
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
         return result;
     /* Without a flush some file systems allocate space only at write-back. */
+    lock_holes(fd, F_WRLCK);
     result = fill_holes(fd, range.offset, range.offset + range.length);
-    return result < 0 ? result : fsync(fd);
+    if (result == 0)
+        result = fsync(fd);
+    int saved = errno;
+    lock_holes(fd, F_UNLCK);
+    errno = saved;
+    return result;
 }
 
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
@@ -328,7 +398,9 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
         return fail_errno(error, file->path, what,
                           saved_errno == ENOSPC || saved_errno == EDQUOT
                               ? "; free space, ask for a smaller window, or name a file elsewhere"
-                              : "");
+                          : saved_errno == EFBIG ? "; raise the limit on the size of files "
+                                                   "(ulimit -f), or ask for a smaller window"
+                                                 : "");
     }
     return 0;
 }
@@ -338,24 +410,19 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
 void storage_file_revert(struct storage_file *file)
 {
     struct stat status;
-    if (file->fd < 0)
+    if (file->fd < 0 || file->is_device || !storage_lock_alone(file->fd))
         return;
     if (file->is_created)
         (void)storage_file_unlink(file, NULL);
-    else if (!file->is_device && fstat(file->fd, &status) == 0 &&
-             (uint64_t)status.st_size > file->initial_size)
+    else if (fstat(file->fd, &status) == 0 && (uint64_t)status.st_size > file->initial_size)
         (void)!ftruncate(file->fd, (off_t)file->initial_size);
 }
 
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)
 {
-    struct stat status;
-    if (file->is_device)
-        return 0;
     const struct storage_entry *entry = &file->entry;
-    if (fstatat(entry->directory, entry->name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-        status.st_dev != file->device || status.st_ino != file->inode)
-        return 0; /* removed, or the name now belongs to another file */
+    if (file->is_device || !names_file(file))
+        return 0; /* or removed, or the name now belongs to another file */
     if (unlinkat(entry->directory, entry->name, 0) < 0 && errno != ENOENT)
         return fail_errno(error, file->path, "cannot remove this file", "");
     return 0;

@@ -250,7 +250,8 @@ void storage_region_store(struct storage_region *region, int fd, uint64_t offset
     /* Writing would extend a truncated file, and hide the loss. */
     if (fd >= 0 && !region->is_copy && !region->changes && !has_failed(region) &&
         !prefers_loads_and_stores(region, offset, size) &&
-        !storage_file_is_short(fd, region->file_offset + region->length))
+        !storage_file_is_short(fd, region->file_offset + region->length) &&
+        !storage_size_is_forbidden(region->file_offset + offset + size))
         done = write_all(region, fd, region->file_offset + offset, from, size);
     onespace_copy(region->base + offset + done, (const char *)from + done, size - done);
 }

@@ -81,6 +81,15 @@ static int write_back(const struct storage_region *region, int fd, struct storag
     return msync((void *)first, last - first, MS_SYNC);
 }
 
+int storage_region_check(struct storage_region *region, int fd, struct storage_error *error)
+{
+    if (region->length && is_truncated(region, fd))
+        set_failed(region, EIO);
+    if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
+        return 0;
+    return report(region, fd, error);
+}
+
 int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
                          struct storage_error *error)
 {

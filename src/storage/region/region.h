@@ -78,6 +78,10 @@ void storage_region_unmap(struct storage_region *region);
 int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
                          struct storage_error *error);
 
+/* 0, or the error of a region that has failed, now or before: what is in memory is not what was
+ * stored. fd: as for storage_region_flush. */
+int storage_region_check(struct storage_region *region, int fd, struct storage_error *error);
+
 /* Copies to and from the region at an offset, without a fault per page; for 64 KiB and more. fd: of
  * its file, for reading and writing, or -1; not used for a copy. Loads and stores copy the bytes
  * that system calls cannot copy. A tracked region is only stored into, because only stores are

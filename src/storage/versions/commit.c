@@ -101,6 +101,16 @@ struct commit {
     int is_new;      /* this commit created the file */
 };
 
+/* What was reported as changed before the report failed will not be reported again. */
+static void distrust_all_pages(struct versions *versions)
+{
+    for (uint32_t i = 0; i < versions->slot_count; i++) {
+        version_pages_fill(&versions->slots[i].stale_pages);
+        versions->slots[i].must_compare = 1;
+    }
+    version_pages_fill(&versions->stale_sums);
+}
+
 /* Adds the dirty pages to the stale pages of every slot, so that they survive a failed commit. */
 static int collect_dirty_pages(struct versions *versions, struct storage_error *error)
 {
@@ -114,6 +124,8 @@ static int collect_dirty_pages(struct versions *versions, struct storage_error *
         version_pages_add(&versions->stale_sums, &ranges);
     }
     free(ranges.range);
+    if (result < 0)
+        distrust_all_pages(versions);
     if (result < 0)
         return storage_fail(error, result, "%s: cannot tell what changed: %s", versions->path,
                             strerror(-result));
@@ -158,6 +170,8 @@ static int reserve(const struct versions *versions, int fd, int is_clone)
     size_t length = versions->part.length;
     off_t size = (off_t)(is_clone ? version_data_at(length) : version_size(length));
     int result;
+    if (storage_size_is_forbidden(version_size(length)))
+        return -EFBIG;
     do
         result = fallocate(fd, 0, 0, size);
     while (result != 0 && errno == EINTR);
@@ -344,15 +358,26 @@ static int fill_slot(struct versions *versions, struct commit *commit, struct st
                 : "the version before stays; open the window again when the device is in order");
 }
 
+/* A page that could not be read has become zeroes, which must not become a version: at the latest
+ * when its sum was made. */
+static int check_part(const struct versions *versions, struct storage_error *error)
+{
+    const struct versions_part *part = &versions->part;
+    return part->check ? part->check(part->context, error) : 0;
+}
+
 /* Collects the dirty pages, then writes part and record to a slot, durably. Local. */
 static int write_part(struct versions *versions, struct commit *commit, struct storage_error *error)
 {
-    int result = collect_dirty_pages(versions, error);
+    int result = check_part(versions, error);
+    if (result == 0)
+        result = collect_dirty_pages(versions, error);
     if (result != 0)
         return result;
     sum_blocks(versions);
     commit->number = choose_slot(versions);
-    return fill_slot(versions, commit, error);
+    result = fill_slot(versions, commit, error);
+    return result != 0 ? result : check_part(versions, error);
 }
 
 /* ---- The protocol ----
@@ -482,6 +507,8 @@ int versions_commit(struct versions *versions, struct storage_error *error)
     int written = write_part(versions, &commit, error);
     if (written != 0 && commit.fd >= 0)
         discard_slot(versions, &commit, written);
+    else if (written != 0 && written != -ENOMEM)
+        versions->failed = written;
     result = versions_agree(versions, written);
     if (result == 0)
         result = finish_commit(versions, &commit, error);

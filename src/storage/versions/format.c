@@ -182,6 +182,15 @@ void version_mark_write(const struct version_record *record, unsigned char to[VE
     memcpy(to, &bytes, sizeof(bytes));
 }
 
+uint64_t version_mark_read(const unsigned char from[VERSIONS_HEADER])
+{
+    struct mark_bytes bytes;
+    memcpy(&bytes, from, sizeof(bytes));
+    int is_mark = memcmp(bytes.magic, mark_magic, sizeof(bytes.magic)) == 0 &&
+                  bytes.crc == header_crc(&bytes);
+    return is_mark ? le64toh(bytes.version) : 0;
+}
+
 int version_mark_fits(const struct version_record *record,
                       const unsigned char from[VERSIONS_HEADER])
 {

@@ -254,6 +254,28 @@ static int choose_version(const struct versions *versions, const struct version_
     return fail_no_common_version(versions, slots, -EUCLEAN, error);
 }
 
+/* A version whose record is damaged would be missing from the choice. Local. */
+static int refuse_lost_version(const struct versions *versions, const struct version_slots *slots,
+                               struct storage_error *error)
+{
+    const struct version_slot *lost = NULL;
+    uint64_t newest = 0;
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct version_slot *slot = &slots->slot[i];
+        if (slot->state == VERSION_SLOT_COMPLETE && slot->record.version > newest)
+            newest = slot->record.version;
+        if (!lost || slot->lost_version > lost->lost_version)
+            lost = slot;
+    }
+    if (!lost || lost->lost_version <= newest)
+        return 0;
+    return storage_fail(error, -EUCLEAN,
+                        "%s.versions/rank-%u.slot-%u: version %" PRIu64
+                        " is damaged in its first bytes: remove that file to go back to the "
+                        "version before",
+                        versions->path, lost->rank, lost->number, lost->lost_version);
+}
+
 /* ---- Restoring ---- */
 
 /* The data file itself is never a version: the kernel writes any page of it back at any time, so
@@ -264,6 +286,10 @@ struct target {
     const struct versions_part *part;
     int64_t shift;
 };
+
+/* A slot is read twice: data of a version that is damaged elsewhere must not replace what is in the
+ * data file. */
+enum pass { VERIFY, APPLY };
 
 /* Skips equal pages: a store would dirty them, and the next flush would write them. */
 static int apply_block(void *context, uint64_t at, const void *data, size_t size)
@@ -287,7 +313,7 @@ static int apply_block(void *context, uint64_t at, const void *data, size_t size
 }
 
 static int restore_from(const struct versions *versions, const struct version_slot *slot,
-                        int64_t shift, struct storage_error *error)
+                        int64_t shift, enum pass pass, struct storage_error *error)
 {
     struct target target = {&versions->part, shift};
     int64_t from = -shift, to = (int64_t)versions->part.length - shift;
@@ -300,8 +326,8 @@ static int restore_from(const struct versions *versions, const struct version_sl
         slot_open(versions->directory, versions->path, slot->rank, slot->number, O_RDONLY, error);
     if (fd < 0)
         return fd;
-    int result = slot_each_block(fd, &slot->record, (uint64_t)from, (uint64_t)to, apply_block,
-                                 &target, &bad);
+    int result = slot_each_block(fd, &slot->record, (uint64_t)from, (uint64_t)to,
+                                 pass == APPLY ? apply_block : NULL, &target, &bad);
     close(fd);
     if (result == 0)
         return 0;
@@ -345,24 +371,25 @@ static int load_sums(struct versions *versions, const struct version_slot *slot,
     return 0;
 }
 
-/* Restores the part to the choice. Local. */
+/* Restores the part to the choice, or verifies that this can be done. Local. */
 static int restore_part(struct versions *versions, const struct version_slots *slots,
-                        const struct version_record *choice, struct storage_error *error)
+                        const struct version_record *choice, enum pass pass,
+                        struct storage_error *error)
 {
     int result = 0;
     for (size_t i = 0; choice->version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
         if (!slot_has(slot, choice) || !record_is_own_part(versions, &slot->record))
             continue;
-        result = restore_from(versions, slot, 0, error);
-        return result != 0 ? result : load_sums(versions, slot, error);
+        result = restore_from(versions, slot, 0, pass, error);
+        return result != 0 || pass == VERIFY ? result : load_sums(versions, slot, error);
     }
     for (size_t i = 0; result == 0 && choice->version && i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
         if (!slot_has(slot, choice) || !slot->record.is_in_file)
             continue;
         int64_t shift = (int64_t)slot->record.offset - (int64_t)versions->part.offset;
-        result = restore_from(versions, slot, shift, error);
+        result = restore_from(versions, slot, shift, pass, error);
     }
     return result;
 }
@@ -460,10 +487,11 @@ void versions_remove_stale_slots(struct versions *versions)
  *
  *   scan      each rank opens its directory, locks its slots, and lists them
  *   choose    the newest version that all ranks have
+ *   verify    each rank reads its bytes of that version
  *   restore   each rank restores its bytes to that version
  *   finish    each rank makes the choice durable and invalidates newer ones
  *
- * Nothing on the device changes before all ranks have restored: an opening that fails (a file
+ * Nothing on the device changes before all ranks have verified: an opening that fails (a file
  * system that is not mounted, a damaged version) leaves everything for the next one. */
 
 int versions_agree(const struct versions *versions, int result)
@@ -539,7 +567,9 @@ static int open_directory_and_scan(struct versions *versions, const struct versi
         return versions->directory;
     int result = versions_lock(versions->directory, versions->path, versions->group.rank, 1,
                                &versions->lock, error);
-    return result != 0 ? result : slots_scan(versions->directory, versions->path, slots, error);
+    if (result == 0)
+        result = slots_scan(versions->directory, versions->path, slots, error);
+    return result != 0 ? result : refuse_lost_version(versions, slots, error);
 }
 
 /* The run's UUID for its records, drawn by rank 0. */
@@ -573,7 +603,9 @@ static int open_all(struct versions *versions, const struct versions_io *io,
     if (result == 0)
         result = choose_version(versions, slots, &choice, error);
     if (result == 0)
-        result = versions_agree(versions, restore_part(versions, slots, &choice, error));
+        result = versions_agree(versions, restore_part(versions, slots, &choice, VERIFY, error));
+    if (result == 0)
+        result = versions_agree(versions, restore_part(versions, slots, &choice, APPLY, error));
     if (result == 0)
         result = versions_agree(versions, finish_choice(versions, slots, &choice, error));
     if (result == 0)
@@ -603,7 +635,7 @@ int versions_open(const struct versions_part *part, const struct versions_group 
     }
     /* All ranks have opened the directory, or failed to: none needs it. */
     if (made && made->is_new)
-        versions_directory_remove(made->directory, made->path);
+        versions_directory_remove(made->directory, made->lock, made->path);
     versions_close(made);
     return result;
 }

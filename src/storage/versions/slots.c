@@ -107,12 +107,17 @@ int versions_directory_find(const char *path, const char **refusal)
     return result;
 }
 
-void versions_directory_remove(int directory, const char *path)
+void versions_directory_remove(int directory, int lock, const char *path)
 {
     const char *refusal;
     char *name = versions_directory_name(path);
     int found = directory < 0 ? versions_directory_find(path, &refusal) : -1;
-    (void)unlinkat(directory < 0 ? found : directory, "lock", 0);
+    int within = directory < 0 ? found : directory;
+    int opened = lock < 0 ? storage_entry_open(within, "lock", O_RDWR, 0, &refusal) : -1;
+    if ((lock >= 0 || opened >= 0) && storage_lock_alone(lock < 0 ? opened : lock))
+        (void)unlinkat(within, "lock", 0);
+    if (opened >= 0)
+        close(opened);
     if (name)
         (void)rmdir(name); /* an empty directory, whosever it is by now */
     if (found >= 0)
@@ -208,8 +213,19 @@ int slot_mark(const struct versions_io *io, int fd, const struct version_record 
     return result != 0 ? result : io->flush(fd) == 0 ? 0 : -errno;
 }
 
+/* The version of a mark whose record is damaged; 0: none. A crash while a slot is invalidated may
+ * leave a mark beside a record of zeroes. */
+static uint64_t lost_version(const unsigned char bytes[VERSIONS_SUMS_AT])
+{
+    static const unsigned char nothing[VERSIONS_HEADER];
+    int is_record = memcmp(bytes + VERSIONS_RECORD_AT, nothing, VERSIONS_HEADER) != 0;
+    uint64_t version = is_record ? version_mark_read(bytes + VERSIONS_MARK_AT) : 0;
+    return version <= VERSIONS_NUMBER_MAX ? version : 0;
+}
+
 /* A file that is too short for a header is empty. So is a slot with another rank's record: the
- * files were renamed. */
+ * files were renamed. One that is shorter than its record says is damaged, which shows when it is
+ * read: no crash leaves that, because the size is durable before the record. */
 static int read_header(int fd, struct version_slot *slot)
 {
     unsigned char bytes[VERSIONS_SUMS_AT] = {0};
@@ -223,10 +239,11 @@ static int read_header(int fd, struct version_slot *slot)
     int result = slot_read(fd, bytes, sizeof(bytes), 0);
     if (result == 0)
         result = version_record_read(&slot->record, bytes + VERSIONS_RECORD_AT);
+    if (result == -ENODATA)
+        slot->lost_version = lost_version(bytes);
     if (result != 0)
         return result == -ENODATA ? 0 : result;
-    if (slot->record.rank != slot->rank ||
-        (uint64_t)stat.st_size < version_size(slot->record.length))
+    if (slot->record.rank != slot->rank)
         return 0;
     int is_marked = version_mark_fits(&slot->record, bytes + VERSIONS_MARK_AT);
     slot->state = is_marked ? VERSION_SLOT_COMPLETE : VERSION_SLOT_PREPARED;

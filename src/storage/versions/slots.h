@@ -62,6 +62,8 @@ void version_record_write(const struct version_record *record, unsigned char to[
 /* 0; -ENODATA: there is none, or it is torn; -EPROTONOSUPPORT: a later format. */
 int version_record_read(struct version_record *record, const unsigned char from[VERSIONS_HEADER]);
 void version_mark_write(const struct version_record *record, unsigned char to[VERSIONS_HEADER]);
+/* The version of a mark; 0: it is none. */
+uint64_t version_mark_read(const unsigned char from[VERSIONS_HEADER]);
 /* Whether it is the mark of this record. */
 int version_mark_fits(const struct version_record *record,
                       const unsigned char from[VERSIONS_HEADER]);
@@ -85,6 +87,7 @@ struct version_slot {
     uint32_t rank, number; /* from its name */
     enum version_slot_state state;
     struct version_record record; /* unless it is empty */
+    uint64_t lost_version;        /* of an empty slot: 0, or the one whose record is damaged */
     uint64_t disk_bytes;          /* allocated */
 };
 
@@ -108,9 +111,9 @@ int versions_directory_open(const char *path, const struct versions_io *io, int 
 /* A descriptor of the directory of an existing file's versions, or -errno; refusal: as that of
  * storage_entry_open. */
 int versions_directory_find(const char *path, const char **refusal);
-/* Removes the directory if it has no slots. directory: its descriptor; < 0: it could not be opened.
- */
-void versions_directory_remove(int directory, const char *path);
+/* Removes the directory if it has no slots, and no other window has locked them. directory, lock:
+ * descriptors; < 0: it could not be opened, or not locked. */
+void versions_directory_remove(int directory, int lock, const char *path);
 /* Locks the slots of `count` ranks until *fd is closed; 0: of all ranks. -EBUSY: another window or
  * job has them.
  */

@@ -33,6 +33,9 @@ struct versions_part {
     /* Replaces *changes by what was stored into since the last call, as storage_region_changes
      * does. 1: some of it may be unchanged; it is compared before it is written. */
     int (*changes)(void *context, struct storage_ranges *changes);
+    /* NULL, or whether the part still has what was stored: 0, or -errno with the error's text.
+     * Called before a commit reads the part and after. */
+    int (*check)(void *context, struct storage_error *error);
     void *context;
     /* NULL, or called during a commit with the bytes written so far and in total: at the start,
      * after each 16 MiB, and at the end, before they are durable. */

@@ -132,7 +132,7 @@ static inline int mpi_end_by_root(void)
 static struct {
     const char *name;
     void (*run)(void);
-} cases[64];
+} cases[100];
 static size_t case_count;
 
 /* CASE(name) { ... }: a case that run_cases() finds by its name. */
@@ -140,6 +140,8 @@ static size_t case_count;
     static void function(void);                                                                    \
     __attribute__((constructor)) static void register_##function(void)                             \
     {                                                                                              \
+        if (case_count == COUNT_OF(cases))                                                         \
+            abort();                                                                               \
         cases[case_count].name = #function;                                                        \
         cases[case_count++].run = function;                                                        \
     }                                                                                              \

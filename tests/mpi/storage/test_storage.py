@@ -19,7 +19,7 @@ GROUPS = {
               "shared_contiguous", "shared_of_one_rank", "sync_calls", "sync_during_a_store",
               "queried_part_is_synchronised", "untracked_part_may_be_watched"],
     "hints": ["good_hints", "info_names_what_is_used", "memory_unless_storage_is_asked_for", "bad_hints"],
-    "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync"],
+    "errors": ["one_rank_failing_fails_all", "truncation_is_an_error_at_sync", "truncation_is_an_error_at_a_commit"],
     "kinds": ["kinds_mix"],
     "some_ranks": ["large_puts_between_kinds", "auto_leaves_others_their_memory", "same_bytes_beside_memory",
                    "shared_window_of_kinds", "shared_on_storage_of_one_rank",

@@ -2,6 +2,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -142,6 +143,53 @@ TEST_F(file, that_was_there_gets_its_size_back)
     EXPECT_EQ(size_of(path()), 100000);
     storage_file_revert(&made);
     EXPECT_EQ(size_of(path()), 1234);
+    storage_file_close(&made);
+}
+
+TEST_F(file, that_another_window_has_locked_stays)
+{
+    storage_file made, other;
+    open_file(made);
+    open_file(other);
+    ASSERT_EQ(storage_file_lock(&other, {0, 100}, 0, &error), 0) << error.text;
+    ASSERT_EQ(storage_file_reserve(&other, {0, 100}, &error), 0) << error.text;
+    EXPECT_EQ(storage_file_lock(&made, {0, 100}, 0, &error), -EWOULDBLOCK);
+    storage_file_revert(&made); // which has created it
+    EXPECT_EQ(size_of(path()), 100);
+    storage_file_close(&made);
+    open_file(made);
+    ASSERT_EQ(storage_file_lock(&made, {200, 100}, 0, &error), 0) << error.text;
+    ASSERT_EQ(storage_file_reserve(&made, {200, 100}, &error), 0) << error.text;
+    storage_file_revert(&other);
+    EXPECT_EQ(size_of(path()), 300);
+    storage_file_close(&other);
+    storage_file_close(&made);
+}
+
+TEST_F(file, that_was_removed_before_it_was_locked_is_refused)
+{
+    storage_file made, other;
+    open_file(made);
+    open_file(other);
+    storage_file_revert(&made);
+    storage_file_close(&made);
+    EXPECT_EQ(storage_file_lock(&other, {0, 100}, 0, &error), -ESTALE);
+    storage_file_close(&other);
+}
+
+TEST_F(file, beyond_the_limit_on_sizes_is_refused)
+{
+    storage_file made;
+    struct rlimit old, small;
+    open_file(made);
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 1000;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    EXPECT_EQ(storage_file_reserve(&made, {0, 2000}, &error), -EFBIG);
+    EXPECT_NE(std::string(error.text).find("ulimit -f"), std::string::npos) << error.text;
+    setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_EQ(storage_file_reserve(&made, {0, 2000}, &error), 0) << error.text;
     storage_file_close(&made);
 }
 

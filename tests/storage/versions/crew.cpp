@@ -318,6 +318,7 @@ int work(Part &part, const std::string &path, storage_error *error)
                            !job->is_separate,
                            part.first * page_size,
                            changes,
+                           nullptr,
                            &part,
                            nullptr};
     versions_group group = {nullptr, rank, job->ranks, broadcast, least};

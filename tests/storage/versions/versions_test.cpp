@@ -300,13 +300,55 @@ TEST_F(versions, second_opening_at_a_time_is_refused)
     EXPECT_NE(strstr(second.error.text, "another window or job"), nullptr) << second.error.text;
 }
 
-TEST_F(versions, damaged_data_is_refused_by_name)
+// Also with the first blocks, which are not damaged.
+TEST_F(versions, damaged_data_is_refused_by_name_and_changes_nothing)
 {
     make_versions(200000, 1);
     std::string slot = newest_slot(path);
     flip_byte(slot, off_t(version_data_at(200000)) + 150000);
     Window window(200000);
+    window.store(7, "data file");
     expect_refusal(window, {"rank-0.slot-", "--repair"});
+    EXPECT_STREQ(window.bytes.data() + 7, "data file");
+}
+
+TEST_F(versions, slot_that_was_cut_off_is_refused)
+{
+    make_versions(200000, 2);
+    std::string slot = newest_slot(path);
+    fs::resize_file(slot, fs::file_size(slot) - 1);
+    Window window(200000);
+    expect_refusal(window, {"rank-0.slot-", "--repair"});
+}
+
+TEST_F(versions, slot_whose_record_is_damaged_is_refused)
+{
+    make_versions(200000, 2);
+    flip_byte(newest_slot(path), VERSIONS_RECORD_AT + 100);
+    Window window(200000);
+    expect_refusal(window, {"rank-0.slot-", "version 2 is damaged in its first bytes"});
+}
+
+// The part cannot be read: found before it is read, or only afterwards.
+TEST_F(versions, commit_of_a_part_that_failed_is_refused)
+{
+    for (int holds : {0, 1}) {
+        remove_all();
+        make_versions(200000, 2);
+        {
+            Window window(200000);
+            ASSERT_EQ(window.open(path), 0) << window.error.text;
+            window.store(7, "zeroes");
+            window.checks_that_hold = holds;
+            EXPECT_EQ(window.commit(), -EIO);
+            EXPECT_STREQ(window.error.text, "a page is lost");
+            EXPECT_EQ(window.commit(), -EIO) << "after a failure of the device";
+        }
+        Window window(200000);
+        ASSERT_EQ(window.open(path), 0) << window.error.text;
+        EXPECT_EQ(versions_newest(window.made), 2u);
+        EXPECT_STRNE(window.bytes.data() + 7, "zeroes");
+    }
 }
 
 TEST_F(versions, other_size_is_refused)

@@ -18,6 +18,7 @@ struct Window {
     std::vector<storage_range> stored;
     bool is_unsure = false;                             // what changed is not known
     std::vector<std::pair<uint64_t, uint64_t>> reports; // of a commit's progress: done, of
+    int checks_that_hold = -1;                          // -1: all; each commit checks twice
     int is_in_file = 1;
     uint64_t offset = 0; // in the file
     versions *made = nullptr;
@@ -46,6 +47,11 @@ struct Window {
         list.clear();
         return window->is_unsure;
     }
+    static int check(void *context, storage_error *failure)
+    {
+        Window *window = static_cast<Window *>(context);
+        return window->checks_that_hold-- == 0 ? storage_fail(failure, -EIO, "a page is lost") : 0;
+    }
     static void progress(void *context, uint64_t done, uint64_t of)
     {
         static_cast<Window *>(context)->reports.push_back({done, of});
@@ -64,8 +70,8 @@ struct Window {
              const versions_group *group = nullptr)
     {
         static const versions_group alone = {nullptr, 0, 1, broadcast, least};
-        versions_part part = {path.c_str(), bytes.data(), bytes.size(), is_in_file,
-                              offset,       changes,      this,         progress};
+        versions_part part = {path.c_str(), bytes.data(), bytes.size(), is_in_file, offset,
+                              changes,      check,        this,         progress};
         return versions_open(&part, group ? group : &alone, keep, io, &made, &error);
     }
     void store(size_t at, const std::string &text)

@@ -144,6 +144,34 @@ static void count_error(MPI_Win *window, int *code, ...)
     errors_handled++;
 }
 
+/* The pages that are gone read as zeroes, which must not replace what was committed. */
+CASE(truncation_is_an_error_at_a_commit)
+{
+    char *base, *path = path_of("cut_version", rank);
+    long page = sysconf(_SC_PAGESIZE);
+    int last = ranks - 1;
+    uint64_t version = 0;
+    for (int opening = 0; opening < 2; opening++) {
+        MPI_Win window = open_window(16 * page, path, PAIRS("storage_alloc_versions=1"), &base);
+        OK(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
+        for (long i = 0; opening > 0 && i < 16; i++)
+            CHECK(base[i * page] == 7);
+        if (opening == 0) {
+            memset(base, 7, 16 * (size_t)page);
+            OK(FIND(onespace_window_commit)(window, &version));
+            MPI_Barrier(world);
+            if (rank == last)
+                CHECK(truncate(path, page) == 0);
+            MPI_Barrier(world);
+            base[0] = 8;
+            for (int i = 0; i < 3; i++)
+                CHECK(class_of(FIND(onespace_window_commit)(window, &version)) == MPI_ERR_IO);
+        }
+        MPI_Win_free(&window); /* an error on the rank whose file was cut */
+        MPI_Barrier(world);
+    }
+}
+
 /* The last rank's file is cut while the window lives. */
 CASE(truncation_is_an_error_at_sync)
 {
