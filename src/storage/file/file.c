@@ -302,45 +302,73 @@ static int fill_holes(int fd, uint64_t from, uint64_t to)
     return 0;
 }
 
+union extents {
+    struct fiemap map;
+    char space[sizeof(struct fiemap) + 32 * sizeof(struct fiemap_extent)];
+};
+
+/* Reads what extents there are from `at` on: how many; 0: none, or the file system cannot tell. */
+static unsigned read_extents(int fd, uint64_t at, uint64_t end, union extents *extents)
+{
+    extents->map = (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = 32};
+    return ioctl(fd, FS_IOC_FIEMAP, &extents->map) < 0 ? 0 : extents->map.fm_mapped_extents;
+}
+
 /* Whether every byte has space on the device already. Reserving again would change the file's
  * metadata, which the next flush would write although nothing was stored. Returns 0 if the file
  * system cannot report it, and for extents that are compressed or shared with another file. */
 static int is_reserved(int fd, struct storage_range range)
 {
-    enum { EXTENTS = 32, HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
-    union {
-        struct fiemap map;
-        char space[sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent)];
-    } extents;
+    enum { HARMLESS = FIEMAP_EXTENT_LAST | FIEMAP_EXTENT_UNWRITTEN };
+    union extents extents;
     uint64_t at = range.offset, end = at + range.length;
     if (storage_file_is_short(fd, end))
         return 0;
     while (at < end) {
-        extents.map =
-            (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = EXTENTS};
-        if (ioctl(fd, FS_IOC_FIEMAP, &extents.map) < 0 || extents.map.fm_mapped_extents == 0)
-            return 0;
-        for (unsigned i = 0; i < extents.map.fm_mapped_extents; i++) {
+        unsigned count = read_extents(fd, at, end, &extents);
+        for (unsigned i = 0; i < count; i++) {
             const struct fiemap_extent *extent = &extents.map.fm_extents[i];
             uint64_t stop = extent->fe_logical + extent->fe_length;
             if (extent->fe_logical > at || stop <= at || extent->fe_flags & ~(unsigned)HARMLESS)
                 return 0;
             at = stop;
         }
+        if (count == 0)
+            return 0;
     }
     return 1;
 }
 
-/* Gives bytes that are shared with a copy of the file (cp on XFS) space of their own. Where that
- * is not known to the file system, a store that needs it may find the disk full (docs/storage.md).
- */
-static int unshare(int fd, struct storage_range range)
+static int unshare_extent(int fd, uint64_t at, uint64_t stop)
 {
     int result;
     do
-        result = fallocate(fd, FALLOC_FL_UNSHARE_RANGE, (off_t)range.offset, (off_t)range.length);
+        result = fallocate(fd, FALLOC_FL_UNSHARE_RANGE, (off_t)at, (off_t)(stop - at));
     while (result < 0 && errno == EINTR);
     return result == 0 || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL ? 0 : -1;
+}
+
+/* Gives bytes that are shared with a copy of the file (cp on XFS) space of their own. Where the
+ * file system cannot, a store may find the disk full (docs/storage.md). One extent at a time,
+ * because XFS wants space for the whole range that it is given. */
+static int unshare(int fd, struct storage_range range)
+{
+    union extents extents;
+    uint64_t at = range.offset, end = at + range.length;
+    for (unsigned count = 1; count > 0 && at < end;) {
+        count = read_extents(fd, at, end, &extents);
+        for (unsigned i = 0; i < count; i++) {
+            const struct fiemap_extent *extent = &extents.map.fm_extents[i];
+            uint64_t begin = extent->fe_logical, stop = begin + extent->fe_length;
+            begin = begin < at ? at : begin;
+            stop = stop > end ? end : stop;
+            if (extent->fe_flags & FIEMAP_EXTENT_SHARED && begin < stop &&
+                unshare_extent(fd, begin, stop) < 0)
+                return -1;
+            at = stop > at ? stop : end;
+        }
+    }
+    return 0;
 }
 
 static int reserve(int fd, struct storage_range range)

@@ -507,8 +507,6 @@ int versions_commit(struct versions *versions, struct storage_error *error)
     int written = write_part(versions, &commit, error);
     if (written != 0 && commit.fd >= 0)
         discard_slot(versions, &commit, written);
-    else if (written != 0 && written != -ENOMEM)
-        versions->failed = written;
     result = versions_agree(versions, written);
     if (result == 0)
         result = finish_commit(versions, &commit, error);

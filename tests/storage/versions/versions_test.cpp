@@ -342,7 +342,7 @@ TEST_F(versions, commit_of_a_part_that_failed_is_refused)
             window.checks_that_hold = holds;
             EXPECT_EQ(window.commit(), -EIO);
             EXPECT_STREQ(window.error.text, "a page is lost");
-            EXPECT_EQ(window.commit(), -EIO) << "after a failure of the device";
+            EXPECT_EQ(window.commit(), -EIO) << "it stays failed";
         }
         Window window(200000);
         ASSERT_EQ(window.open(path), 0) << window.error.text;

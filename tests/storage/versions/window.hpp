@@ -50,7 +50,10 @@ struct Window {
     static int check(void *context, storage_error *failure)
     {
         Window *window = static_cast<Window *>(context);
-        return window->checks_that_hold-- == 0 ? storage_fail(failure, -EIO, "a page is lost") : 0;
+        if (window->checks_that_hold == 0)
+            return storage_fail(failure, -EIO, "a page is lost");
+        window->checks_that_hold -= window->checks_that_hold > 0;
+        return 0;
     }
     static void progress(void *context, uint64_t done, uint64_t of)
     {
