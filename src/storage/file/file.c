@@ -307,7 +307,7 @@ union extents {
     char space[sizeof(struct fiemap) + 32 * sizeof(struct fiemap_extent)];
 };
 
-/* Reads what extents there are from `at` on: how many; 0: none, or the file system cannot tell. */
+/* Reads what extents there are from `at` on: how many; 0: none, or it is not known. */
 static unsigned read_extents(int fd, uint64_t at, uint64_t end, union extents *extents)
 {
     extents->map = (struct fiemap){.fm_start = at, .fm_length = end - at, .fm_extent_count = 32};
