@@ -268,6 +268,8 @@ static int half_lease_break_ms(void)
         seconds = 45;
     if (file)
         fclose(file);
+    if (seconds <= 0)
+        seconds = 45; /* the kernel never ends a lease by itself */
     return seconds > 3600 ? 1800000 : seconds * 500;
 }
 

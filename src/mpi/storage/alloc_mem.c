@@ -50,6 +50,21 @@ static double resolve_factor(const struct storage_hints *hints, size_t size)
     return size <= available ? 0 : 1 - (double)available / (double)size;
 }
 
+/* A rank that frees its memory may remove the file between the two (storage_alloc_unlink). */
+static int open_and_lock(struct storage_file *file, const struct storage_hints *hints,
+                         struct storage_range range, struct storage_error *error)
+{
+    enum { TRIES = 16 };
+    int result = -ESTALE;
+    for (int tries = 0; result == -ESTALE && tries < TRIES; tries++) {
+        storage_file_close(file);
+        result = storage_file_open(file, hints, error);
+        if (result == 0)
+            result = storage_file_lock(file, range, 1, error);
+    }
+    return result;
+}
+
 static int map_block(struct block *block, struct storage_error *error)
 {
     struct storage_part *part = &block->part;
@@ -59,9 +74,7 @@ static int map_block(struct block *block, struct storage_error *error)
                               resolve_factor(&block->hints, block->size), block->size, error);
     struct storage_range range = {part->layout.file_offset, part->layout.storage_length};
     if (result == 0 && range.length)
-        result = storage_file_open(file, &block->hints, error);
-    if (result == 0 && range.length)
-        result = storage_file_lock(file, range, 1, error);
+        result = open_and_lock(file, &block->hints, range, error);
     if (result == 0 && range.length)
         result = storage_file_reserve(file, range, error);
     if (result == 0)

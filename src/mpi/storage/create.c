@@ -296,6 +296,12 @@ static int map_own(struct storage_window *storage, const struct group *group,
         if (storage->own.region.is_copy)
             memory +=
                 storage_page_up(layout->file_offset % storage_page_size() + layout->storage_length);
+        if (storage->own.region.is_copy &&
+            storage_size_is_forbidden(layout->file_offset + layout->storage_length))
+            return storage_fail(error, -EFBIG,
+                                "%s: the limit on the size of files (ulimit -f) is too small to "
+                                "write this part: raise it",
+                                storage->hints.filename);
         int is_shared = memory && (!group->is_one_space || task_is_guarded());
         if (is_shared && storage_size_is_forbidden(memory))
             return storage_fail(error, -EFBIG,

@@ -214,8 +214,8 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     int result = range.length ? storage_lock(file->fd, &lock) : 0;
     if (result == 0 && range.length && !file->is_device && !names_file(file))
         return storage_fail(error, -ESTALE,
-                            "%s: another window or job that failed has removed this file since it "
-                            "was opened: try again",
+                            "%s: another window or job has removed this file since it was opened: "
+                            "try again",
                             file->path);
     if (result == -EWOULDBLOCK)
         return storage_fail(error, result,
@@ -376,7 +376,8 @@ static int reserve(int fd, struct storage_range range)
     int result;
     if (is_reserved(fd, range))
         return 0;
-    if (storage_size_is_forbidden(range.offset + range.length)) {
+    int is_forbidden = storage_size_is_forbidden(range.offset + range.length);
+    if (is_forbidden && storage_file_is_short(fd, range.offset + range.length)) {
         errno = EFBIG;
         return -1;
     }
@@ -387,6 +388,10 @@ static int reserve(int fd, struct storage_range range)
         return unshare(fd, range);
     if (errno != EOPNOTSUPP && errno != ENOSYS)
         return result;
+    if (is_forbidden) {
+        errno = EFBIG;
+        return -1;
+    }
     /* Without a flush some file systems allocate space only at write-back. */
     lock_holes(fd, F_WRLCK);
     result = fill_holes(fd, range.offset, range.offset + range.length);
@@ -437,13 +442,17 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
 
 void storage_file_revert(struct storage_file *file)
 {
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
     struct stat status;
-    if (file->fd < 0 || file->is_device || !storage_lock_alone(file->fd))
+    int is_changed = file->fd >= 0 && !file->is_device &&
+                     (file->is_created || !storage_file_is_short(file->fd, file->initial_size + 1));
+    if (!is_changed || !storage_lock_alone(file->fd))
         return;
     if (file->is_created)
         (void)storage_file_unlink(file, NULL);
     else if (fstat(file->fd, &status) == 0 && (uint64_t)status.st_size > file->initial_size)
         (void)!ftruncate(file->fd, (off_t)file->initial_size);
+    (void)storage_lock(file->fd, &all); /* for the other ranks, which revert it, too */
 }
 
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)

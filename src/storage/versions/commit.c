@@ -170,8 +170,6 @@ static int reserve(const struct versions *versions, int fd, int is_clone)
     size_t length = versions->part.length;
     off_t size = (off_t)(is_clone ? version_data_at(length) : version_size(length));
     int result;
-    if (storage_size_is_forbidden(version_size(length)))
-        return -EFBIG;
     do
         result = fallocate(fd, 0, 0, size);
     while (result != 0 && errno == EINTR);
@@ -220,10 +218,10 @@ static int open_slot(struct versions *versions, struct commit *commit, struct st
     if (commit->fd < 0)
         return commit->fd;
     commit->is_new = !slot->exists;
-    int result = 0;
-    if (commit->is_new && fchmod(commit->fd, versions->mode) != 0)
+    int result = storage_size_is_forbidden(version_size(versions->part.length)) ? -EFBIG : 0;
+    if (result == 0 && commit->is_new && fchmod(commit->fd, versions->mode) != 0)
         result = -errno;
-    if (slot->exists)
+    if (result == 0 && slot->exists)
         result = slot_invalidate(versions->io, commit->fd);
     slot->exists = 1;
     slot->version = 0;

@@ -254,26 +254,35 @@ static int choose_version(const struct versions *versions, const struct version_
     return fail_no_common_version(versions, slots, -EUCLEAN, error);
 }
 
-/* A version whose record is damaged would be missing from the choice. Local. */
+static int has_complete(const struct version_slots *slots, uint32_t rank, uint64_t version)
+{
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->slot[i].state == VERSION_SLOT_COMPLETE && slots->slot[i].rank == rank &&
+            slots->slot[i].record.version >= version)
+            return 1;
+    return 0;
+}
+
+/* A version of which a rank's record is damaged would be missing from the choice. That of an old
+ * version is not, nor that of a job that had more ranks. Local. */
 static int refuse_lost_version(const struct versions *versions, const struct version_slots *slots,
                                struct storage_error *error)
 {
-    const struct version_slot *lost = NULL;
     uint64_t newest = 0;
+    for (size_t i = 0; i < slots->count; i++)
+        if (slots->slot[i].state == VERSION_SLOT_COMPLETE && slots->slot[i].record.version > newest)
+            newest = slots->slot[i].record.version;
     for (size_t i = 0; i < slots->count; i++) {
         const struct version_slot *slot = &slots->slot[i];
-        if (slot->state == VERSION_SLOT_COMPLETE && slot->record.version > newest)
-            newest = slot->record.version;
-        if (!lost || slot->lost_version > lost->lost_version)
-            lost = slot;
+        if (slot->lost_version && slot->lost_version >= newest &&
+            !has_complete(slots, slot->rank, slot->lost_version))
+            return storage_fail(error, -EUCLEAN,
+                                "%s.versions/rank-%u.slot-%u: version %" PRIu64
+                                " is damaged in its first bytes: remove that file to go back to "
+                                "the version before",
+                                versions->path, slot->rank, slot->number, slot->lost_version);
     }
-    if (!lost || lost->lost_version <= newest)
-        return 0;
-    return storage_fail(error, -EUCLEAN,
-                        "%s.versions/rank-%u.slot-%u: version %" PRIu64
-                        " is damaged in its first bytes: remove that file to go back to the "
-                        "version before",
-                        versions->path, lost->rank, lost->number, lost->lost_version);
+    return 0;
 }
 
 /* ---- Restoring ---- */

@@ -699,6 +699,18 @@ TEST_F(versions, lost_part_is_refused)
     EXPECT_TRUE(fs::exists(newest_slot(directory / "data.0"))); // and nothing was given up
 }
 
+// The other rank's part of that version is in order, and must not be given up.
+TEST_F(versions, record_of_one_rank_that_is_damaged_is_refused)
+{
+    job.ranks = 2;
+    EXPECT_EQ(run().error, 0);
+    std::string slot = newest_slot(directory / "data");
+    flip_byte(slot, VERSIONS_RECORD_AT + 100);
+    EXPECT_EQ(run().error, -EUCLEAN);
+    flip_byte(slot, VERSIONS_RECORD_AT + 100);
+    EXPECT_EQ(run().error, 0);
+}
+
 // A disk restored from a backup: one rank's part is of another commit with the same number.
 Outcome mix_histories(const Directory &directory, Without without)
 {
