@@ -217,26 +217,26 @@ static void find_sessions(struct list *list, DIR *entries, const char *directory
         closedir(entries);
 }
 
-/* prte.HOST.PID.UID is one of Open MPI 5; ompi.HOST.UID has those of Open MPI 4. Those of other
- * nodes, which see the directory, too, are left out: what their processes use does not show here.
+/* prte.HOST.PID.UID is one of Open MPI 5; ompi.HOST.UID has those of Open MPI 4. Only this node's
+ * are listed: if several nodes see the directory, what processes of the others use cannot be told.
  */
 static void find_all_sessions(struct list *list, const char *directory)
 {
-    char path[PATH_MAX], host[256] = "", version4[264], version5[264];
+    char path[PATH_MAX], host[256] = "", openmpi4[264], openmpi5[264];
     struct stat state;
     gethostname(host, sizeof(host) - 1);
     host[strcspn(host, ".")] = 0; /* of a full name, too */
-    snprintf(version4, sizeof(version4), "ompi.%s.", host);
-    snprintf(version5, sizeof(version5), "prte.%s.", host);
+    snprintf(openmpi4, sizeof(openmpi4), "ompi.%s.", host);
+    snprintf(openmpi5, sizeof(openmpi5), "prte.%s.", host);
     DIR *entries = opendir(directory);
     for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (has_prefix(entry->d_name, version4) &&
+        if (has_prefix(entry->d_name, openmpi4) &&
             snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name) < (int)sizeof(path))
             find_sessions(list, open_own_directory(AT_FDCWD, path, &state), path, "pid.",
                           "Open MPI 4");
     if (entries)
         rewinddir(entries);
-    find_sessions(list, entries, directory, version5, "Open MPI 5");
+    find_sessions(list, entries, directory, openmpi5, "Open MPI 5");
 }
 
 /* ---- All ---- */
@@ -275,8 +275,7 @@ const char clean_help[] =
     "\n"
     "Lists what killed MPI jobs of this user have left behind: segments in /dev/shm, and session "
     "directories of this node in TMPDIR and /tmp. Lists only files of MPICH, Open MPI, Intel MPI, "
-    "UCX and "
-    "PSM that no process has open or mapped and that are at least a minute old.\n"
+    "UCX and PSM that no process has open or mapped and that are at least a minute old.\n"
     "\n"
     "      --remove  remove them\n"
     "      --json  print an array\n"

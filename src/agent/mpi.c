@@ -247,9 +247,9 @@ static void load_layer(const char *name)
                           dlerror ? dlerror() : "?");
         return;
     }
-    if (atomic_exchange(&layer, loaded))
-        return;                            /* another thread has loaded it, too */
-    for (unsigned i = 0; i < TARGETS; i++) /* resolve all of them again: to the layer */
+    int is_first = !atomic_exchange(&layer, loaded);
+    /* All of them are resolved again: to the layer. */
+    for (unsigned i = 0; is_first && i < TARGETS; i++)
         atomic_store(&mpi_targets[i], NULL);
 }
 
@@ -326,12 +326,12 @@ void *mpi_resolve(unsigned index, const void *caller)
         for (;;)
             raw(__NR_exit_group, 127);
     }
-    void *target, *present;
+    void *target, *layer_before;
     do {
-        present = atomic_load(&layer);
+        layer_before = atomic_load(&layer);
         target = index >= FORTRAN_END ? find_internal(name, caller) : find_function(index, name);
         atomic_store(&mpi_targets[index], target);
-    } while (atomic_load(&layer) != present);
+    } while (atomic_load(&layer) != layer_before);
     if (!target) {
         print_message("cannot find", name,
                       "the program calls it, but none of its libraries has it");

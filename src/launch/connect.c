@@ -307,7 +307,7 @@ static int set_descriptors(const struct host_start *start)
     for (int fd = 0; fd < 3; fd++)
         dup2(null, fd);
     const char *log = getenv("ONESPACE_HOST_LOG"); /* see onespace-run(1) */
-    /* Perhaps in /tmp: another user's link is not followed, nor waited for a reader of a FIFO. */
+    /* It may be in /tmp: neither follow another user's link, nor wait for the reader of a FIFO. */
     int file =
         log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600)
             : -1;

@@ -262,14 +262,14 @@ static int have_topology_written(int with_plugins, int timeout_ms)
 /* Half of the time in which a lease must be given up, in milliseconds. */
 static int half_lease_break_ms(void)
 {
-    int seconds = 45; /* the kernel's default */
+    int seconds = 0;
     FILE *file = fopen("/proc/sys/fs/lease-break-time", "re");
     if (file && fscanf(file, "%d", &seconds) != 1)
-        seconds = 45;
+        seconds = 0;
     if (file)
         fclose(file);
     if (seconds <= 0)
-        seconds = 45; /* the kernel never ends a lease by itself */
+        seconds = 45; /* the kernel's default; at 0 it never ends a lease by itself */
     return seconds > 3600 ? 1800000 : seconds * 500;
 }
 

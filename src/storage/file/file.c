@@ -230,13 +230,18 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     return 0;
 }
 
+static void unlock(int fd)
+{
+    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+    (void)storage_lock(fd, &all);
+}
+
 int storage_lock_alone(int fd)
 {
     enum { TRIES = 100 };
     static const struct timespec pause = {.tv_nsec = 10000000};
-    struct flock none = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    (void)storage_lock(fd, &none); /* or each of two ranks would wait for the other */
+    unlock(fd); /* or each of two ranks would wait for the other */
     int result = storage_lock(fd, &all);
     for (int tries = 0; result == -EWOULDBLOCK && tries < TRIES; tries++) {
         nanosleep(&pause, NULL);
@@ -442,7 +447,6 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
 
 void storage_file_revert(struct storage_file *file)
 {
-    struct flock all = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
     struct stat status;
     int is_changed = file->fd >= 0 && !file->is_device &&
                      (file->is_created || !storage_file_is_short(file->fd, file->initial_size + 1));
@@ -452,7 +456,7 @@ void storage_file_revert(struct storage_file *file)
         (void)storage_file_unlink(file, NULL);
     else if (fstat(file->fd, &status) == 0 && (uint64_t)status.st_size > file->initial_size)
         (void)!ftruncate(file->fd, (off_t)file->initial_size);
-    (void)storage_lock(file->fd, &all); /* for the other ranks, which revert it, too */
+    unlock(file->fd); /* for the other ranks, which revert it, too */
 }
 
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)

@@ -263,8 +263,8 @@ static int has_complete(const struct version_slots *slots, uint32_t rank, uint64
     return 0;
 }
 
-/* A version of which a rank's record is damaged would be missing from the choice. That of an old
- * version is not, nor that of a job that had more ranks. Local. */
+/* A version of which a rank's record is damaged would be missing from the choice. Damage to an old
+ * version, or to what a job of more ranks has left, changes no choice. Local. */
 static int refuse_lost_version(const struct versions *versions, const struct version_slots *slots,
                                struct storage_error *error)
 {

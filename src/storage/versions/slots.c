@@ -112,9 +112,10 @@ void versions_directory_remove(int directory, int lock, const char *path)
     const char *refusal;
     char *name = versions_directory_name(path);
     int found = directory < 0 ? versions_directory_find(path, &refusal) : -1;
-    int within = directory < 0 ? found : directory;
-    int opened = lock < 0 ? storage_entry_open(within, "lock", O_RDWR, 0, &refusal) : -1;
-    if ((lock >= 0 || opened >= 0) && storage_lock_alone(lock < 0 ? opened : lock))
+    int within = directory < 0 ? found : directory, opened = -1;
+    if (lock < 0)
+        lock = opened = storage_entry_open(within, "lock", O_RDWR, 0, &refusal);
+    if (lock >= 0 && storage_lock_alone(lock))
         (void)unlinkat(within, "lock", 0);
     if (opened >= 0)
         close(opened);
