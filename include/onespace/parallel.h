@@ -51,7 +51,9 @@ ONESPACE_API ONESPACE_CHECK int onespace_parallel_init(struct onespace_parallel 
 /* Collective over the tasks that were started together (onespace_ntasks): those with the numbers
  * 0 to count - 1 form a team, the next `count` another, and so on; the last one may be smaller. 0:
  * all form one. May be called again, for additional teams. -ENOENT: the caller has no number.
- * -EPERM outside a space. -EINVAL: count < 0, or differs between members; -EOWNERDEAD. */
+ * -EPERM outside a space. -EINVAL: count < 0, or differs between members; -EOWNERDEAD. -ENOMEM,
+ * -ENOSPC, -EAGAIN: as onespace_export; if a team's first task fails so, the others wait until it
+ * has ended. */
 ONESPACE_API ONESPACE_CHECK int onespace_parallel_join(struct onespace_parallel **team, int count);
 
 /* Releases the team with its shared instances, and frees the handle. For a team made by

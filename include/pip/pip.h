@@ -131,7 +131,8 @@ typedef struct pip_barrier {
 /* Zeroed memory is an unlocked mutex. */
 typedef struct pip_mutex {
     volatile uint32_t word;
-    uint32_t reserved[7];
+    uint32_t owner;
+    uint32_t reserved[6];
 } pip_mutex_t;
 
 #ifdef __cplusplus

@@ -364,6 +364,8 @@ static long admit_and_create(void)
 int onespace_init(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    int cancel_state; /* as in onespace_spawn */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     pthread_mutex_lock(&once);
     struct space_slot *slot = space_self();
     long result = 0;
@@ -378,6 +380,7 @@ int onespace_init(void)
     if (result >= 0 && force_libc_locking() < 0)
         result = -EAGAIN;
     pthread_mutex_unlock(&once);
+    pthread_setcancelstate(cancel_state, NULL);
     return (int)result;
 }
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -271,7 +272,7 @@ static int find_in_ended(struct space *space, struct space_slot *slot, int id, c
     return result;
 }
 
-int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
+static int look_up(int id, const char *symbol, void **address, size_t *size)
 {
     struct space *space = space_mine();
     if (!space)
@@ -289,4 +290,13 @@ int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
     if (!slot_is_alive(slot_state(slot)))
         return find_in_ended(space, slot, id, symbol, address, size);
     return slot_find(space, id) == slot ? find_in_task(slot, symbol, address, size) : -ESRCH;
+}
+
+int onespace_lookup(int id, const char *symbol, void **address, size_t *size)
+{
+    int cancel_state; /* as in onespace_spawn */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    int result = look_up(id, symbol, address, size);
+    pthread_setcancelstate(cancel_state, NULL);
+    return result;
 }

@@ -40,6 +40,27 @@ static inline long futex_wait(const void *word, uint32_t value, uint64_t deadlin
                deadline == UINT64_MAX ? NULL : &until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
+/* Sleeps while both words have these values, until the deadline or a signal. The second futex is
+ * one that the kernel wakes itself, which are not private. Returns 0 if the kernel has no such call
+ * (before Linux 5.16), or a filter denies it. */
+static inline int futex_wait_two(const void *word, uint32_t value, const void *kernels_word,
+                                 uint32_t kernels_value, uint64_t deadline)
+{
+    enum {
+        FUTEX_WAITV = 449,
+        FUTEX_SIZE_32 = 2
+    }; /* on all architectures; linux/futex.h may be old */
+    const struct {
+        uint64_t value, address;
+        uint32_t flags, reserved;
+    } words[] = {{value, (uintptr_t)word, FUTEX_SIZE_32 | FUTEX_PRIVATE_FLAG, 0},
+                 {kernels_value, (uintptr_t)kernels_word, FUTEX_SIZE_32, 0}};
+    struct timespec until = {(time_t)(deadline / 1000000000u), (long)(deadline % 1000000000u)};
+    long result =
+        raw(FUTEX_WAITV, words, 2, 0, deadline == UINT64_MAX ? NULL : &until, CLOCK_MONOTONIC);
+    return result >= 0 || result == -EAGAIN || result == -EINTR || result == -ETIMEDOUT;
+}
+
 static inline void futex_wake(const void *word, int count)
 {
     raw(__NR_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, count, NULL, NULL, 0);

@@ -14,6 +14,17 @@ char *proc_path(char *path, int pid, const char *name)
     return text_append(text_append(end, "/"), name);
 }
 
+int proc_is_own(void)
+{
+    char text[16];
+    uint64_t pid;
+    long length = raw(__NR_readlinkat, AT_FDCWD, "/proc/self", text, sizeof(text) - 1);
+    if (length <= 0)
+        return 0;
+    text[length] = 0;
+    return text_read_number(text, &pid) != text && (long)pid == raw(__NR_getpid);
+}
+
 static const char *skip_field(const char *text)
 {
     while (*text && *text != ' ')
@@ -27,12 +38,12 @@ static const char *skip_field(const char *text)
 
 enum { TEXT_BYTES = 1024 };
 
-static long read_stat(int pid, char text[TEXT_BYTES])
+static long read_text(int pid, const char *name, char text[TEXT_BYTES])
 {
     char path[32];
     if (pid == 0) /* the parent of a process whose parent is in another PID namespace */
         return -ENOENT;
-    proc_path(path, pid, "stat");
+    proc_path(path, pid, name);
     long fd = raw(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
     if (raw_failed(fd))
         return fd;
@@ -57,7 +68,7 @@ static uint64_t field(const char *text, int wanted)
 long proc_read_stat(int pid, struct proc_stat *stat)
 {
     char text[TEXT_BYTES];
-    long result = read_stat(pid, text);
+    long result = read_text(pid, "stat", text);
     if (result < 0)
         return result;
     /* The name may contain parentheses and blanks: it ends at the last parenthesis. */
@@ -79,6 +90,23 @@ long proc_read_stat(int pid, struct proc_stat *stat)
     stat->system_ticks = field(rest, 15);
     stat->start_ticks = field(rest, 22);
     return 0;
+}
+
+long proc_real_uid(int pid)
+{
+    static const char name[] = "\nUid:\t";
+    char text[TEXT_BYTES];
+    uint64_t uid;
+    if (read_text(pid, "status", text) < 0)
+        return -1;
+    for (const char *at = text; *at; at++) {
+        unsigned same = 0;
+        while (name[same] && at[same] == name[same])
+            same++;
+        if (!name[same])
+            return text_read_number(at + same, &uid) != at + same ? (long)uid : -1;
+    }
+    return -1;
 }
 
 /* ---- /proc/PID/maps ---- */

@@ -20,11 +20,17 @@ struct proc_stat {
     uint64_t start_ticks;              /* since the machine was started */
 };
 
+/* Whether /proc is of the caller's PID namespace: else its numbers mean other processes. */
+int proc_is_own(void);
+
 /* In flags: the process has not executed a program since it was cloned. */
 #define PROC_FORKNOEXEC UINT64_C(0x40)
 
 /* 0; -ENOENT or -ESRCH if there is no such process; another -errno if it cannot be read. */
 long proc_read_stat(int pid, struct proc_stat *stat);
+
+/* The real user id of a process, or -1 if it cannot be read. Its directory's owner may be root. */
+long proc_real_uid(int pid);
 
 /* ---- /proc/PID/maps ---- */
 

@@ -149,14 +149,16 @@ int insitu_channel_is_open(const struct insitu_channel *channel)
            !atomic_load(&channel->broken) && atomic_load(&channel->last) == UINT64_MAX;
 }
 
-struct insitu_channel *insitu_channel_find(const char *name)
+struct insitu_channel *insitu_channel_find(const char *name, uint64_t *state)
 {
     struct insitu_table *table = insitu_table();
     uint32_t high = atomic_load(&table->high);
-    for (unsigned i = 0; i < high; i++)
+    for (unsigned i = 0; i < high; i++) {
+        *state = atomic_load(&table->channels[i].state);
         if (insitu_channel_is_open(&table->channels[i]) &&
             strncmp(table->channels[i].name, name, INSITU_NAME) == 0)
             return &table->channels[i];
+    }
     return NULL;
 }
 
@@ -266,11 +268,10 @@ static int check_same_options(const struct insitu_channel *channel,
 
 /* Joins as one of the ranks: 0; -EAGAIN if the channel has ended meanwhile. *has_left: the caller
  * may have been its last owner. */
-static int join(struct insitu_channel *channel, const struct onespace_insitu_options *options,
-                uint32_t me, int *has_left)
+static int join(struct insitu_channel *channel, uint64_t state,
+                const struct onespace_insitu_options *options, uint32_t me, int *has_left)
 {
     struct insitu_rank *rank = &channel->rank[options->rank];
-    uint64_t state = atomic_load(&channel->state);
     uint32_t owner = atomic_load(&rank->owner);
     if (channel->ranks == 1 && options->ranks == 1) {
         if (!owner) /* the rank has left, and before that the channel was closed or broken */
@@ -307,10 +308,11 @@ int insitu_channel_create(const char *name, const struct onespace_insitu_options
     int result;
     do {
         int has_left = 0;
+        uint64_t state;
         if ((result = lock_table(table, me)) < 0)
             return result;
-        struct insitu_channel *found = insitu_channel_find(name);
-        result = found ? join(found, options, me, &has_left)
+        struct insitu_channel *found = insitu_channel_find(name, &state);
+        result = found ? join(found, state, options, me, &has_left)
                        : create(table, name, options, slot, me, &found);
         unlock_table(table);
         if (has_left)

@@ -78,7 +78,8 @@ static_assert(sizeof(struct insitu_part) <= INSITU_PART_BYTES, "the distance bet
 
 enum insitu_entry_kind { ENTRY_FREE, ENTRY_OPEN, ENTRY_COMPLETE, ENTRY_RECLAIMED };
 struct insitu_entry {
-    /* enum insitu_entry_kind | the step's sequence number << 8 (from 1). See above. */
+    /* enum insitu_entry_kind | rank that reclaims it (RECLAIMED) << 8 | the step's sequence number
+     * (from 1) << 20. See above. The reaper makes a step COMPLETE again whose rank has died. */
     _Alignas(64) _Atomic uint64_t state;
     _Atomic uint64_t step;    /* the producer's number; set before OPEN */
     _Atomic uint32_t pending; /* ranks that have not published their part; each subtracts one */
@@ -153,7 +154,7 @@ struct insitu_channel {
     struct insitu_consumer consumers[INSITU_MEMBERS];
 };
 
-#define INSITU_MAGIC UINT64_C(0x31757469736e6f31) /* "1onsitu1" */
+#define INSITU_MAGIC UINT64_C(0x32757469736e6f31) /* "1onsitu2" */
 
 struct insitu_table {
     struct shared_header header;
@@ -203,7 +204,23 @@ static inline struct insitu_part *insitu_part(const struct insitu_channel *chann
 
 static inline uint64_t insitu_state(enum insitu_entry_kind kind, uint64_t sequence)
 {
-    return (uint64_t)kind | sequence << 8;
+    return (uint64_t)kind | sequence << 20;
+}
+
+static inline uint64_t insitu_reclaimed_by(unsigned rank, uint64_t sequence)
+{
+    return insitu_state(ENTRY_RECLAIMED, sequence) | (uint64_t)rank << 8;
+}
+static_assert(ONESPACE_TASKS_MAX < 1 << 12, "a rank has 12 bits");
+
+static inline enum insitu_entry_kind insitu_kind_of(uint64_t state)
+{
+    return (enum insitu_entry_kind)(state & 0xff);
+}
+
+static inline uint64_t insitu_sequence_of(uint64_t state)
+{
+    return state >> 20;
 }
 
 #endif

@@ -71,13 +71,11 @@ static void activate_consumer(struct insitu_channel *channel, struct insitu_cons
     insitu_notify(&channel->entry_event); /* the producer may wait for consumers or for `seen` */
 }
 
-/* 0; -EAGAIN if the channel is about to end; -ENOSPC. */
-static int enter_channel(struct onespace_insitu *handle)
+/* `state` is the channel's as it was found. 0; -EAGAIN if it has changed since, or the channel is
+ * about to end; -ENOSPC. */
+static int enter_channel(struct onespace_insitu *handle, uint64_t state)
 {
     struct insitu_channel *channel = handle->channel;
-    uint64_t state = atomic_load(&channel->state);
-    if (!insitu_channel_is_open(channel))
-        return -EAGAIN;
     handle->consumer = claim_consumer(channel, (uint32_t)atomic_load(&handle->self->id) + 1);
     if (!handle->consumer)
         return insitu_fail(-ENOSPC, "channel '%s' has %d consumers already", channel->name,
@@ -96,7 +94,8 @@ static int enter_channel(struct onespace_insitu *handle)
 
 static int try_open(const char *name, int mode, struct onespace_insitu **opened)
 {
-    struct insitu_channel *channel = insitu_channel_find(name);
+    uint64_t state;
+    struct insitu_channel *channel = insitu_channel_find(name, &state);
     if (!channel || atomic_load(&channel->joined) != channel->ranks)
         return -EAGAIN;
     struct onespace_insitu *handle = insitu_handle_new(channel->ranks);
@@ -104,7 +103,7 @@ static int try_open(const char *name, int mode, struct onespace_insitu **opened)
         return -ENOMEM;
     handle->channel = channel;
     handle->mode = mode;
-    int result = enter_channel(handle);
+    int result = enter_channel(handle, state);
     if (result == 0)
         *opened = handle;
     else
@@ -184,8 +183,9 @@ static int next_entry(const struct onespace_insitu *handle, uint64_t seen, uint6
     *sequence = UINT64_MAX;
     for (unsigned e = 0; e < channel->depth; e++) {
         uint64_t state = atomic_load(&channel->entries[e].state);
-        if ((state & 0xff) == ENTRY_COMPLETE && state >> 8 > seen && state >> 8 < *sequence) {
-            *sequence = state >> 8;
+        uint64_t number = insitu_sequence_of(state);
+        if (insitu_kind_of(state) == ENTRY_COMPLETE && number > seen && number < *sequence) {
+            *sequence = number;
             found = (int)e;
         }
     }

@@ -3,6 +3,7 @@
 #include "onespace/insitu.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -158,6 +159,11 @@ int insitu_part_copy(struct insitu_part *part)
 
 /* ---- Reading the global array ---- */
 
+/* Elements of the global array: from `begin` to before `end` in each dimension. */
+struct extent {
+    uint64_t begin[ONESPACE_INSITU_DIMENSIONS], end[ONESPACE_INSITU_DIMENSIONS];
+};
+
 struct request {
     const char *name;
     int type;
@@ -166,8 +172,58 @@ struct request {
     /* From the first part found; the other parts must agree. */
     unsigned dimensions;
     uint64_t global_shape[ONESPACE_INSITU_DIMENSIONS];
-    uint64_t copied; /* elements */
+    /* What no part has had yet, as extents that do not overlap. Parts may overlap. */
+    struct extent *missing;
+    size_t missing_count, missing_room;
 };
+
+static int add_missing(struct request *request, const struct extent *extent)
+{
+    for (unsigned d = 0; d < request->dimensions; d++)
+        if (extent->begin[d] >= extent->end[d])
+            return 0;
+    if (request->missing_count == request->missing_room) {
+        size_t room = request->missing_room ? 2 * request->missing_room : 16;
+        struct extent *larger = realloc(request->missing, room * sizeof(*larger));
+        if (!larger)
+            return insitu_fail(-ENOMEM, "array '%s': no memory to find what its parts lack",
+                               request->name);
+        request->missing = larger;
+        request->missing_room = room;
+    }
+    request->missing[request->missing_count++] = *extent;
+    return 0;
+}
+
+/* Replaces what is missing by what remains of it without `found`: of each extent that overlaps it,
+ * the slices below and above it in each dimension. */
+static int subtract_found(struct request *request, const struct extent *found)
+{
+    int result = 0;
+    for (size_t i = request->missing_count; i-- > 0 && result == 0;) {
+        struct extent rest = request->missing[i];
+        int overlaps = 1;
+        for (unsigned d = 0; d < request->dimensions; d++)
+            overlaps &= found->begin[d] < rest.end[d] && rest.begin[d] < found->end[d];
+        if (!overlaps)
+            continue;
+        /* The last one takes its place; those added below are behind it, and do not overlap. */
+        request->missing[i] = request->missing[--request->missing_count];
+        for (unsigned d = 0; d < request->dimensions && result == 0; d++) {
+            struct extent below = rest, above = rest;
+            below.end[d] = found->begin[d];
+            above.begin[d] = found->end[d];
+            result = add_missing(request, &below);
+            if (result == 0)
+                result = add_missing(request, &above);
+            if (rest.begin[d] < found->begin[d])
+                rest.begin[d] = found->begin[d];
+            if (rest.end[d] > found->end[d])
+                rest.end[d] = found->end[d];
+        }
+    }
+    return result;
+}
 
 /* The array of a single rank without a global shape is the whole global array. */
 static void set_default_global_shape(struct onespace_insitu_array *part, unsigned ranks)
@@ -185,6 +241,7 @@ static int check_same_array(struct request *request, const struct onespace_insit
         request->dimensions = part->dimensions;
         request->type = part->type;
         memcpy(request->global_shape, part->global_shape, sizeof(part->global_shape));
+        struct extent all;
         for (unsigned d = 0; d < part->dimensions; d++) {
             uint64_t end;
             if (__builtin_add_overflow(request->offset[d], request->shape[d], &end) ||
@@ -194,7 +251,10 @@ static int check_same_array(struct request *request, const struct onespace_insit
                                    "array at %llu",
                                    request->name, (unsigned long long)end, d,
                                    (unsigned long long)part->global_shape[d]);
+            all.begin[d] = request->offset[d];
+            all.end[d] = end;
         }
+        return add_missing(request, &all);
     } else if (part->dimensions != request->dimensions || part->type != request->type ||
                memcmp(part->global_shape, request->global_shape, sizeof(part->global_shape)) != 0)
         return insitu_fail(-EINVAL,
@@ -205,10 +265,11 @@ static int check_same_array(struct request *request, const struct onespace_insit
 }
 
 /* Copies the intersection of the part and the box. */
-static void copy_intersection(struct request *request, const struct onespace_insitu_array *part)
+static int copy_intersection(struct request *request, const struct onespace_insitu_array *part)
 {
     unsigned element = insitu_type_size(part->type);
-    uint64_t common[ONESPACE_INSITU_DIMENSIONS], count = 1;
+    uint64_t common[ONESPACE_INSITU_DIMENSIONS];
+    struct extent found;
     int64_t to_strides[ONESPACE_INSITU_DIMENSIONS];
     const char *from = part->address;
     char *to = request->to;
@@ -220,29 +281,56 @@ static void copy_intersection(struct request *request, const struct onespace_ins
         uint64_t box_end = request->offset[d] + request->shape[d];
         uint64_t end = part_end < box_end ? part_end : box_end;
         if (first >= end)
-            return;
+            return 0;
         common[d] = end - first;
-        count *= common[d];
+        found.begin[d] = first;
+        found.end[d] = end;
         from += (int64_t)(first - part->offset[d]) * part->strides[d];
         to += (int64_t)(first - request->offset[d]) * to_strides[d];
     }
     struct box box = {part->dimensions, element, common, from, part->strides, to, to_strides};
     copy_box(&box);
-    request->copied += count;
+    return subtract_found(request, &found);
 }
 
 static int check_covered(const struct request *request)
 {
-    uint64_t wanted = 1;
+    uint64_t wanted = 1, missing = 0;
     if (request->dimensions == 0)
         return insitu_fail(-ENOENT, "no rank has an array '%s' in this step", request->name);
     for (unsigned d = 0; d < request->dimensions; d++)
         wanted *= request->shape[d];
-    if (request->copied < wanted)
+    for (size_t i = 0; i < request->missing_count; i++) {
+        uint64_t elements = 1;
+        for (unsigned d = 0; d < request->dimensions; d++)
+            elements *= request->missing[i].end[d] - request->missing[i].begin[d];
+        missing += elements;
+    }
+    if (missing > 0)
         return insitu_fail(
             -ENOENT, "array '%s': the ranks' parts have %llu of the box's %llu elements",
-            request->name, (unsigned long long)request->copied, (unsigned long long)wanted);
+            request->name, (unsigned long long)(wanted - missing), (unsigned long long)wanted);
     return 0;
+}
+
+static int read_parts(struct onespace_insitu *handle, const struct onespace_insitu_step *step,
+                      struct request *request)
+{
+    for (unsigned rank = 0; rank < step->ranks; rank++) {
+        struct onespace_insitu_array part;
+        int result = onespace_insitu_get(handle, step, rank, request->name, request->type, &part);
+        if (result == -ENOENT)
+            continue;
+        if (result == 0) {
+            set_default_global_shape(&part, step->ranks);
+            result = check_same_array(request, &part);
+        }
+        if (result == 0)
+            result = copy_intersection(request, &part);
+        if (result < 0)
+            return result;
+    }
+    return check_covered(request);
 }
 
 int onespace_insitu_read(struct onespace_insitu *handle, const struct onespace_insitu_step *step,
@@ -253,18 +341,7 @@ int onespace_insitu_read(struct onespace_insitu *handle, const struct onespace_i
         .name = name, .type = type, .offset = offset, .shape = shape, .to = to};
     if (!insitu_held_part(handle, step, 0))
         return -EINVAL;
-    for (unsigned rank = 0; rank < step->ranks; rank++) {
-        struct onespace_insitu_array part;
-        int result = onespace_insitu_get(handle, step, rank, name, type, &part);
-        if (result == -ENOENT)
-            continue;
-        if (result == 0) {
-            set_default_global_shape(&part, step->ranks);
-            result = check_same_array(&request, &part);
-        }
-        if (result < 0)
-            return result;
-        copy_intersection(&request, &part);
-    }
-    return check_covered(&request);
+    int result = read_parts(handle, step, &request);
+    free(request.missing);
+    return result;
 }

@@ -101,8 +101,9 @@ int insitu_check_end(const struct onespace_insitu *handle, int is_producer);
 int insitu_check_broken(const struct insitu_channel *channel);
 /* Returns whether further steps are possible. Until then the channel owns its name. */
 int insitu_channel_is_open(const struct insitu_channel *channel);
-/* Returns the channel of that name that can be opened or joined, or NULL. */
-struct insitu_channel *insitu_channel_find(const char *name);
+/* Returns the channel of that name that can be opened or joined, or NULL. *state is its state, read
+ * before the name: as long as it is the same, it is that channel. */
+struct insitu_channel *insitu_channel_find(const char *name, uint64_t *state);
 /* Creates a channel, or joins an existing one as one of its ranks. 0, or -errno with a message. */
 int insitu_channel_create(const char *name, const struct onespace_insitu_options *options,
                           struct insitu_channel **channel);

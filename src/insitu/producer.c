@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/delay.h"
 #include "insitu/insitu.h"
 #include "onespace.h"
 #include "space/member.h"
@@ -88,13 +89,17 @@ static int is_needed(const struct insitu_channel *channel, unsigned entry, uint6
 /* Reclaims the step `sequence` in that entry, unless a consumer holds it or will still get it. With
  * `at_end`, consumers of the latest step will still get the last one. Returns whether the step was
  * reclaimed. */
-static int reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequence, int at_end)
+static int reclaim(const struct onespace_insitu *handle, unsigned entry, uint64_t sequence,
+                   int at_end)
 {
+    struct insitu_channel *channel = handle->channel;
     _Atomic uint64_t *state = &channel->entries[entry].state;
     uint64_t complete = insitu_state(ENTRY_COMPLETE, sequence);
     if (is_needed(channel, entry, sequence, at_end) ||
-        !atomic_compare_exchange_strong(state, &complete, insitu_state(ENTRY_RECLAIMED, sequence)))
+        !atomic_compare_exchange_strong(state, &complete,
+                                        insitu_reclaimed_by(handle->rank, sequence)))
         return 0;
+    DELAY("insitu.reclaim");
     if (is_needed(channel, entry, sequence, at_end)) {
         atomic_store(state, insitu_state(ENTRY_COMPLETE, sequence));
         insitu_notify(&channel->step_event); /* a consumer that joined meanwhile did not find it */
@@ -113,23 +118,24 @@ static int reclaim(struct insitu_channel *channel, unsigned entry, uint64_t sequ
  * if it dies the channel ends. The entry is opened before the decision is stored, so the other
  * ranks find it ready. */
 
-static int entry_try_take(struct insitu_channel *channel, unsigned entry)
+static int entry_try_take(const struct onespace_insitu *handle, unsigned entry)
 {
-    uint64_t state = atomic_load(&channel->entries[entry].state);
-    if ((state & 0xff) == ENTRY_COMPLETE)
-        return reclaim(channel, entry, state >> 8, 0);
-    return (state & 0xff) == ENTRY_FREE;
+    uint64_t state = atomic_load(&handle->channel->entries[entry].state);
+    if (insitu_kind_of(state) == ENTRY_COMPLETE)
+        return reclaim(handle, entry, insitu_sequence_of(state), 0);
+    return insitu_kind_of(state) == ENTRY_FREE;
 }
 
 /* Takes the entry of the oldest copy that no consumer needs. */
-static int take_oldest_entry(struct insitu_channel *channel)
+static int take_oldest_entry(const struct onespace_insitu *handle)
 {
+    const struct insitu_channel *channel = handle->channel;
     uint32_t tried = 0;
     for (unsigned tries = 0; tries < channel->depth; tries++) {
         uint64_t oldest = UINT64_MAX;
         int candidate = NO_ENTRY;
         for (unsigned e = 0; e < channel->depth; e++) {
-            uint64_t sequence = atomic_load(&channel->entries[e].state) >> 8;
+            uint64_t sequence = insitu_sequence_of(atomic_load(&channel->entries[e].state));
             if (!(tried & 1u << e) && sequence < oldest) {
                 oldest = sequence;
                 candidate = (int)e;
@@ -137,19 +143,19 @@ static int take_oldest_entry(struct insitu_channel *channel)
         }
         if (candidate == NO_ENTRY)
             break;
-        if (entry_try_take(channel, (unsigned)candidate))
+        if (entry_try_take(handle, (unsigned)candidate))
             return candidate;
         tried |= 1u << candidate;
     }
     return NO_ENTRY;
 }
 
-static int find_entry(struct insitu_channel *channel, uint64_t sequence)
+static int find_entry(const struct onespace_insitu *handle, uint64_t sequence)
 {
-    if (channel->policy == ONESPACE_INSITU_COPY)
-        return take_oldest_entry(channel);
-    int entry = (int)((sequence - 1) % channel->depth);
-    return entry_try_take(channel, (unsigned)entry) ? entry : NO_ENTRY;
+    if (handle->channel->policy == ONESPACE_INSITU_COPY)
+        return take_oldest_entry(handle);
+    int entry = (int)((sequence - 1) % handle->channel->depth);
+    return entry_try_take(handle, (unsigned)entry) ? entry : NO_ENTRY;
 }
 
 static int has_consumers(const struct insitu_channel *channel, uint32_t least)
@@ -201,7 +207,7 @@ static int decide_round(struct onespace_insitu *handle, struct insitu_round *rou
     uint64_t sequence = atomic_load(&channel->opened) + 1;
     int entry, result;
     atomic_store(&round->step, step);
-    while ((entry = find_entry(channel, sequence)) == NO_ENTRY) {
+    while ((entry = find_entry(handle, sequence)) == NO_ENTRY) {
         if (channel->policy == ONESPACE_INSITU_SKIP) {
             atomic_fetch_add(&channel->skipped, 1);
             return ROUND_SKIPPED;
@@ -310,7 +316,7 @@ int onespace_insitu_begin(struct onespace_insitu *handle, uint64_t step, int tim
     if (decision == ROUND_SKIPPED)
         return 1;
     handle->entry = decision;
-    handle->sequence = atomic_load(&channel->entries[decision].state) >> 8;
+    handle->sequence = insitu_sequence_of(atomic_load(&channel->entries[decision].state));
     handle->part = insitu_part(channel, (unsigned)decision, handle->rank);
     handle->part->array_count = handle->part->attribute_count = 0;
     handle->same_names = 1;
@@ -365,16 +371,21 @@ int onespace_insitu_publish(struct onespace_insitu *handle)
 /* ---- Reclaiming the last step ---- */
 
 /* Returns 1 if no consumer has or will find the step; 0: not yet; or -errno. */
-static int try_reclaim(struct insitu_channel *channel, uint64_t sequence)
+static int try_reclaim(const struct onespace_insitu *handle)
 {
+    const struct insitu_channel *channel = handle->channel;
+    const uint64_t sequence = handle->sequence;
     for (unsigned e = 0; e < channel->depth; e++) {
         uint64_t state = atomic_load(&channel->entries[e].state);
-        if (state >> 8 != sequence || (state & 0xff) == ENTRY_FREE)
+        enum insitu_entry_kind kind = insitu_kind_of(state);
+        if (insitu_sequence_of(state) != sequence || kind == ENTRY_FREE)
             continue;
-        int result = (state & 0xff) == ENTRY_OPEN ? insitu_check_broken(channel) : 0;
+        if (kind == ENTRY_OPEN && sequence > atomic_load(&channel->last))
+            return 1; /* a rank has closed without publishing it: it will never be complete */
+        int result = kind == ENTRY_OPEN ? insitu_check_broken(channel) : 0;
         if (result < 0)
             return result;
-        return (state & 0xff) == ENTRY_COMPLETE && reclaim(channel, e, sequence, 1);
+        return kind == ENTRY_COMPLETE && reclaim(handle, e, sequence, 1);
     }
     return 1; /* another rank reclaimed it, or the entry has a later step */
 }
@@ -391,7 +402,7 @@ int onespace_insitu_reclaim(struct onespace_insitu *handle, int timeout_ms)
     if (handle->sequence == 0)
         return insitu_fail(-ENOENT, "channel '%s': no step was published", channel->name);
     struct insitu_wait wait = insitu_wait_init(timeout_ms);
-    while ((result = try_reclaim(channel, handle->sequence)) == 0) {
+    while ((result = try_reclaim(handle)) == 0) {
         result = insitu_wait_step(&wait, &channel->entry_event);
         if (result < 0)
             return result;
@@ -425,10 +436,12 @@ static int all_reclaimed(struct onespace_insitu *handle)
     uint64_t last = atomic_load(&channel->last);
     int is_broken = atomic_load(&channel->broken) != 0;
     for (unsigned e = 0; e < channel->depth; e++) {
-        uint64_t state = atomic_load(&channel->entries[e].state), kind = state & 0xff;
-        if (kind == ENTRY_FREE || state >> 8 > last || (kind == ENTRY_OPEN && is_broken))
+        uint64_t state = atomic_load(&channel->entries[e].state);
+        uint64_t sequence = insitu_sequence_of(state);
+        enum insitu_entry_kind kind = insitu_kind_of(state);
+        if (kind == ENTRY_FREE || sequence > last || (kind == ENTRY_OPEN && is_broken))
             continue;
-        if (kind != ENTRY_COMPLETE || !reclaim(channel, e, state >> 8, 1))
+        if (kind != ENTRY_COMPLETE || !reclaim(handle, e, sequence, 1))
             return 0;
     }
     return 1;

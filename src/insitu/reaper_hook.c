@@ -103,6 +103,17 @@ void insitu_consumer_leave(struct insitu_channel *channel, struct insitu_consume
     insitu_notify(&channel->entry_event);
 }
 
+/* Steps that the rank was reclaiming: they are as if it had not begun. */
+static void return_steps(struct insitu_channel *channel, unsigned rank)
+{
+    for (unsigned e = 0; e < INSITU_ENTRIES; e++) {
+        _Atomic uint64_t *state = &channel->entries[e].state;
+        uint64_t sequence = insitu_sequence_of(atomic_load(state));
+        if (atomic_load(state) == insitu_reclaimed_by(rank, sequence))
+            atomic_store(state, insitu_state(ENTRY_COMPLETE, sequence));
+    }
+}
+
 /* The end of a rank breaks the channel, unless it has closed the channel and only waited for its
  * arrays: then all steps that consumers will still get are complete, and consumers hold its memory.
  */
@@ -110,6 +121,7 @@ static void rank_died(struct insitu_channel *channel, struct insitu_rank *rank)
 {
     if (!atomic_load(&rank->closed))
         atomic_store(&channel->broken, atomic_load(&rank->owner));
+    return_steps(channel, (unsigned)(rank - channel->rank));
     atomic_store(&rank->owner, 0);
     insitu_notify(&channel->step_event);
     insitu_notify(&channel->entry_event);

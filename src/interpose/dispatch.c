@@ -83,7 +83,9 @@ static long run_on_memory(enum map_effect effect, interposed_handler *handler,
         return -EPERM;
     if (__builtin_expect(registrations_exist(space_registry()), 0) && process_in_space())
         notify_registrants(self, nr, a);
-    uint32_t begun = effect == CHANGES_MAP ? map_throttle_begin(space_registry()) : 0;
+    /* A filter of the program's own may kill for the calls that the throttle makes. */
+    uint32_t begun =
+        effect == CHANGES_MAP && !brk_is_reserved(self) ? map_throttle_begin(space_registry()) : 0;
     long result = run_handler(handler, self, nr, a);
     map_throttle_end(space_registry(), begun);
     if (__builtin_expect(intervals_used(self, INTERVALS_DONTFORK) != 0, 0) && !raw_failed(result) &&

@@ -545,22 +545,26 @@ static long make_file(const struct memory_range ranges[2])
     return -1;
 }
 
+/* The kernel's file is the task's, too. */
+enum { NOT_OWN = -4096 };
+
 /* Opens the task's own file for a path that the kernel has opened with these flags as `fd`: a
- * descriptor, or negative if there is none. */
+ * descriptor, NOT_OWN, or -errno: then the call fails so. */
 static long open_own(const struct space_slot *self, const char *path, long flags, long fd)
 {
     char text[PROC_PATH_PREFIX_MAX];
     struct memory_range ranges[2];
     const char *file = find_file(path, text);
     if (!file)
-        return -1;
+        return NOT_OWN;
     if (text_equal(file, "exe"))
         return flags & O_NOFOLLOW
-                   ? -1
+                   ? NOT_OWN
                    : raw(__NR_openat, AT_FDCWD, interpose_program(self), flags | O_CLOEXEC);
     if (flags & O_PATH)
-        return -1;
-    return find_ranges(self, file, ranges) ? make_file(ranges) : filter_maps(self, fd, file);
+        return NOT_OWN;
+    long own = find_ranges(self, file, ranges) ? make_file(ranges) : filter_maps(self, fd, file);
+    return own >= 0 || own == -EMFILE ? own : NOT_OWN;
 }
 
 /* The root's file has taken the last descriptor that RLIMIT_NOFILE allows: closes it first. */
@@ -569,9 +573,9 @@ static long open_own_at_limit(struct space_slot *self, long nr, const long a[6],
     const long *path = path_argument(nr, a);
     raw(__NR_close, fd);
     long own = open_own(self, (const char *)path[0], path[1], -1);
-    if (own < 0)
+    if (own == NOT_OWN)
         return raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (!(path[1] & O_CLOEXEC))
+    if (own >= 0 && !(path[1] & O_CLOEXEC))
         raw(__NR_fcntl, own, F_SETFD, 0);
     return own;
 }
@@ -588,8 +592,12 @@ long interpose_open(struct space_slot *self, long nr, const long a[6])
     long own = open_own(self, (const char *)path[0], flags, fd);
     if (own == -EMFILE)
         return open_own_at_limit(self, nr, a, fd);
-    if (own < 0)
+    if (own == NOT_OWN)
         return fd;
+    if (own < 0) {
+        raw(__NR_close, fd);
+        return own;
+    }
     raw(__NR_dup3, own, fd, flags & O_CLOEXEC);
     raw(__NR_close, own);
     return fd;

@@ -182,14 +182,13 @@ long interpose_sigaction(struct space_slot *self, long nr, const long a[6])
     return result;
 }
 
-/* Restores the default action and lets the signal occur again. */
+/* Restores the default action and sends the signal again. Most faults would recur on return, but
+ * not those that report damaged memory before it is accessed. */
 static void take_default_action(int signal, const siginfo_t *info)
 {
     struct space_sigaction none = {.handler = (uintptr_t)SIG_DFL};
     raw(__NR_rt_sigaction, signal, &none, NULL, ARCH_SIGNAL_SET_BYTES);
-    /* A fault recurs on return; a signal that was sent is sent again. */
-    if (info->si_code <= 0)
-        raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
+    raw(__NR_rt_tgsigqueueinfo, raw(__NR_getpid), raw(__NR_gettid), signal, info);
 }
 
 /* SA_RESETHAND. */

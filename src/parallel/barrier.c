@@ -30,7 +30,9 @@ static int has_member_ended(const struct team_block *block, int number)
         return 0;
     if (id < 0) /* not joined yet: it may have ended before */
         return block->first >= 0 && onespace_task(block->first + number) == -EOWNERDEAD;
-    return member_has_ended(id);
+    /* A member that left may end: it stored TEAM_LEFT before. */
+    return member_has_ended(id) &&
+           atomic_load_explicit(&block->members[number].id, memory_order_acquire) - 1 == id;
 }
 
 int team_check_lost(struct onespace_parallel *team)
@@ -46,6 +48,13 @@ int team_check_lost(struct onespace_parallel *team)
     atomic_fetch_or(&block->generation, TEAM_BROKEN);
     futex_wake(&block->generation, INT32_MAX);
     return -EOWNERDEAD;
+}
+
+void team_break(struct onespace_parallel *team, int number)
+{
+    uint32_t none = 0;
+    atomic_compare_exchange_strong(&team->block->lost, &none, (uint32_t)number + 1);
+    team_check_lost(team);
 }
 
 /* Returns whether the barrier that began with this word is complete. A broken team completes none.

@@ -1,6 +1,7 @@
 /* src/parallel/region.c: regions and loops, which member 0 lets the others run.
  *
- * A fork is a barrier that member 0 enters after writing the region; the join is another barrier.
+ * A fork is a barrier that member 0 enters after writing the region; the join is another barrier,
+ * after which member 0 may write the next one. A dismissal is a region that does nothing.
  * Members have loaded the same files at different addresses, so a function is identified by its
  * file and its offset in it. */
 #include "parallel/team.h"
@@ -144,9 +145,10 @@ int team_fork(struct onespace_parallel *team, const struct team_region *region)
     struct team_block *block = team->block;
     block->region = *region;
     int result = team_barrier(team);
-    if (result < 0 || region->order == ORDER_DISMISS)
+    if (result < 0)
         return result;
-    block->members[0].result = run_region(team, *region);
+    if (region->order != ORDER_DISMISS)
+        block->members[0].result = run_region(team, *region);
     result = team_barrier(team);
     for (int i = 0; i < team->count && result == 0; i++)
         result = block->members[i].result;
@@ -158,11 +160,13 @@ int team_serve(struct onespace_parallel *team)
     struct team_block *block = team->block;
     for (;;) {
         int result = team_barrier(team);
-        if (result < 0 || block->region.order == ORDER_DISMISS)
-            return result;
-        block->members[team->number].result = run_region(team, block->region);
-        result = team_barrier(team);
         if (result < 0)
+            return result;
+        int is_dismissed = block->region.order == ORDER_DISMISS;
+        if (!is_dismissed)
+            block->members[team->number].result = run_region(team, block->region);
+        result = team_barrier(team);
+        if (result < 0 || is_dismissed)
             return result;
     }
 }

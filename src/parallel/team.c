@@ -90,6 +90,8 @@ int team_enter(struct onespace_parallel *team)
     if (result == 0)
         atomic_store_explicit(&block->members[team->number].id, onespace_self() + 1,
                               memory_order_release);
+    else
+        team_break(team, team->number); /* the others must not wait for it */
     return result;
 }
 
@@ -106,9 +108,8 @@ static int hold_all(struct onespace_parallel *team)
         if (onespace_import(id, block->export_name, &ignored, NULL, 0) < 0) {
             /* Set `lost` before the caller returns: it must not enter a barrier that the dead
              * member has arrived at. */
-            uint32_t none = 0;
-            atomic_compare_exchange_strong(&block->lost, &none, (uint32_t)i + 1);
-            return team_check_lost(team);
+            team_break(team, i);
+            return -EOWNERDEAD;
         }
         team->held[i] = id;
     }

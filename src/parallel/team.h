@@ -72,8 +72,8 @@ struct team_block {
     int first; /* member 0's number among the tasks started together; -1: a spawned team */
     char export_name[TEAM_EXPORT_NAME];
     _Atomic uint32_t workers; /* numbers assigned to spawned tasks so far */
-    /* Number + 1 of a member that has ended. Set by any member, by compare-and-swap from 0; sticky.
-     */
+    /* Number + 1 of a member that has ended or could not enter. Set by any member, by
+     * compare-and-swap from 0; sticky. */
     _Atomic uint32_t lost;
     /* The barrier. `arrived` counts; the last member sets it and `next_chunk` to 0 and then
      * adds TEAM_GENERATION to `generation` (sequentially consistent, as are the waiters' loads:
@@ -139,6 +139,8 @@ void team_end_workers(struct onespace_parallel *team);
 int team_barrier(struct onespace_parallel *team);
 /* Checks that all members live. If not, sets `lost`, wakes all sleepers and returns -EOWNERDEAD. */
 int team_check_lost(struct onespace_parallel *team);
+/* Sets `lost` to this member, unless it is set, and wakes all sleepers. */
+void team_break(struct onespace_parallel *team, int number);
 /* Returns whether the task has ended or executed another program. */
 int member_has_ended(int id);
 /* Sets is_oversubscribed. Precondition: all members have joined. */

@@ -35,8 +35,8 @@ int pip_named_export(void *exp, const char *format, ...)
     return result == -EEXIST ? EBUSY : result == -ENOSPC ? ENOMEM : -result;
 }
 
-/* Ids of the members whose memory the caller holds, by PiP id; the root is the last entry. The
- * caller keeps one hold per member. Later imports release theirs. */
+/* Ids + 1 of the members whose memory the caller holds, by PiP id; the root, whose id is 0, is the
+ * last entry. The caller keeps one hold per member: later imports release the one before. */
 static int held[PIP_NTASKS_MAX + 1];
 static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,11 +49,11 @@ static void keep_one_hold(const struct record *record, int id)
     }
     pthread_mutex_lock(&held_lock);
     int *entry = &held[record->pipid >= 0 ? record->pipid : PIP_NTASKS_MAX];
-    int release = *entry == id ? id : *entry;
-    *entry = id;
+    int earlier = *entry;
+    *entry = id + 1;
     pthread_mutex_unlock(&held_lock);
-    if (release)
-        (void)!onespace_release(release);
+    if (earlier)
+        (void)!onespace_release(earlier - 1);
 }
 
 void export_release_all(void)
@@ -61,7 +61,7 @@ void export_release_all(void)
     pthread_mutex_lock(&held_lock);
     for (int i = 0; i <= PIP_NTASKS_MAX; i++) {
         if (held[i])
-            (void)!onespace_release(held[i]);
+            (void)!onespace_release(held[i] - 1);
         held[i] = 0;
     }
     pthread_mutex_unlock(&held_lock);

@@ -33,9 +33,10 @@ static int has_own_version(const struct state *state)
     return is_same;
 }
 
-/* The root may be a task itself, so the import holds its memory until the caller ends. */
+/* The root may be a task itself, so the first import holds its memory until the caller ends. */
 static int attach_locked(void)
 {
+    static int holds_root;
     void *data = NULL, *found = NULL;
     int spawner = onespace_spawner(&data);
     if (spawner < 0 || onespace_import(spawner, STATE_EXPORT, &found, NULL, 0) != 0)
@@ -51,6 +52,9 @@ static int attach_locked(void)
         (void)!onespace_release(spawner);
         return EPERM;
     }
+    if (holds_root) /* before pip_fin */
+        (void)!onespace_release(spawner);
+    holds_root = 1;
     mine = state;
     atomic_store_explicit(&own_record, record, memory_order_release);
     return 0;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/futex.h"
+#include "onespace.h"
 #include "state.h"
 
 enum { SPINS = 1000, OWNER_CHECK_MS = 100 };
@@ -67,15 +68,52 @@ int pip_barrier_fin(pip_barrier_t *barrp)
  *
  * word: 0 free, else the owner's thread id, with WAITERS when a thread may sleep. Locking and
  * unlocking change it by compare-and-swap, with acquire and release. An owner may die: waiters
- * periodically check that its thread id still exists, and one takes over the mutex if not. A reused
- * thread id only delays this. */
+ * periodically check that its thread id still exists, and one takes over the mutex if not.
+ *
+ * owner: the owner's id in the space + 1, because a thread id may be reused, and stays when its
+ * task executes another program; 0: not known. Only the owner stores it, after it has locked and
+ * before it unlocks, except that a waiter clears the id of a member that is gone: the one that does
+ * may take over. */
 
 #define WAITERS 0x80000000u
 #define OWNER   0x3fffffffu
 
+#define NO_EXPORT "onespace.pip.none" /* a name that nobody exports */
+
 static int change_word(pip_mutex_t *mutex, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(&mutex->word, &from, to, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+static uint32_t own_id(void)
+{
+    return (uint32_t)onespace_self() + 1;
+}
+
+static void set_owner(pip_mutex_t *mutex, uint32_t owner)
+{
+    __atomic_store_n(&mutex->owner, owner, __ATOMIC_RELAXED);
+}
+
+/* Whether the thread that holds the mutex as `seen` is the caller. */
+static int is_mine(const pip_mutex_t *mutex, uint32_t seen)
+{
+    uint32_t owner = __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED);
+    return (seen & OWNER) == (uint32_t)pip_gettid() && (owner == 0 || owner == own_id());
+}
+
+/* Whether that thread is gone, or the member that it belonged to has ended or executed another
+ * program: then an import from it fails in another way than that nothing has this name. */
+static int is_owner_gone(pip_mutex_t *mutex, uint32_t seen)
+{
+    void *ignored;
+    uint32_t owner = __atomic_load_n(&mutex->owner, __ATOMIC_RELAXED);
+    if (syscall(SYS_tkill, seen & OWNER, 0) != 0 && errno == ESRCH)
+        return 1;
+    int result = owner ? onespace_import((int)owner - 1, NO_EXPORT, &ignored, NULL, 0) : 0;
+    return (result == -ESRCH || result == -EOWNERDEAD) &&
+           __atomic_compare_exchange_n(&mutex->owner, &owner, 0, 0, __ATOMIC_RELAXED,
                                        __ATOMIC_RELAXED);
 }
 
@@ -98,8 +136,7 @@ static int await_owner(pip_mutex_t *mutex, uint32_t seen, uint32_t me)
     if (futex_wait((const void *)(uintptr_t)&mutex->word, seen, futex_deadline(OWNER_CHECK_MS)) !=
         -ETIMEDOUT)
         return 0;
-    return syscall(SYS_tkill, seen & OWNER, 0) != 0 && errno == ESRCH &&
-           change_word(mutex, seen, me | WAITERS);
+    return is_owner_gone(mutex, seen) && change_word(mutex, seen, me | WAITERS);
 }
 
 int pip_mutex_lock(pip_mutex_t *mutex)
@@ -110,14 +147,18 @@ int pip_mutex_lock(pip_mutex_t *mutex)
     uint32_t me = (uint32_t)pip_gettid(), waiters = 0;
     for (struct spin spin = {0};;) {
         uint32_t seen = __atomic_load_n(&mutex->word, __ATOMIC_RELAXED);
-        if ((seen & OWNER) == me)
+        if (is_mine(mutex, seen))
             return EDEADLK;
         if (seen == 0) {
-            if (change_word(mutex, 0, me | waiters))
+            if (change_word(mutex, 0, me | waiters)) {
+                set_owner(mutex, own_id());
                 return 0;
+            }
         } else if (!spin_pause(&spin, SPINS)) {
-            if (await_owner(mutex, seen, me))
+            if (await_owner(mutex, seen, me)) {
+                set_owner(mutex, own_id());
                 return EOWNERDEAD;
+            }
             waiters = WAITERS; /* other threads may still sleep */
         }
     }
@@ -128,8 +169,9 @@ int pip_mutex_unlock(pip_mutex_t *mutex)
     int error = check(mutex);
     if (error)
         return error;
-    if ((__atomic_load_n(&mutex->word, __ATOMIC_RELAXED) & OWNER) != (uint32_t)pip_gettid())
+    if (!is_mine(mutex, __atomic_load_n(&mutex->word, __ATOMIC_RELAXED)))
         return EPERM;
+    set_owner(mutex, 0);
     if (__atomic_exchange_n(&mutex->word, 0, __ATOMIC_RELEASE) & WAITERS)
         futex_wake((const void *)(uintptr_t)&mutex->word, 1);
     return 0;

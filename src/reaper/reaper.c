@@ -4,9 +4,10 @@
  * handlers, and it has no exit signal: the root's wait(-1) sees neither the reaper nor the tasks.
  * It has a stack of its own. Its thread pointer is the root's, but it uses no thread-local storage.
  * It sleeps on `events`, which members increment, and its own signal handler when a child ends.
- * It polls only for what the kernel does not report: each millisecond while a task is in execve,
- * ends in thread mode, or is outlived by a vfork child, while the memory is dumpable (dumpable.c),
- * and if a hook asks for it; ten times a second while a task in thread mode lives. Freestanding. */
+ * It polls only for what the kernel does not report: each millisecond while a task or the root is
+ * in execve, ends in thread mode, or is outlived by a vfork child, while the memory is dumpable
+ * (dumpable.c), and if a hook asks for it; ten times a second while a task in thread mode lives.
+ * Freestanding. */
 #include "reaper/reaper.h"
 
 #include <errno.h>
@@ -66,6 +67,27 @@ static void orphan_children(struct space *space, struct space_slot *slot)
     }
 }
 
+/* Kills the member's children that run its function `before`, which is code of its, in its memory
+ * and with its thread pointer. Returns whether there are any: then the memory must be held until
+ * they are gone (vfork_children.c). */
+static int kill_children_in_before(struct space *space, const struct space_slot *slot)
+{
+    int has_some = 0;
+    int32_t id = atomic_load(&slot->id);
+    if (!atomic_load(&slot->has_spawned))
+        return 0;
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++) {
+        struct space_slot *child = &space->slots[i];
+        int32_t pid = atomic_load(&space->pids[i]);
+        if (pid > 0 && child->spawner == id && is_in_before(child)) {
+            raw(__NR_kill, pid, SIGKILL);
+            has_some = 1;
+        }
+    }
+    return has_some;
+}
+
 /* Undoes all of a member's membership except its memory. The exports of an ended task that its
  * spawner holds stay as long as its memory (holds.c). */
 static void end_membership(struct space *space, struct space_slot *slot)
@@ -104,8 +126,11 @@ static void member_left(struct space *space, struct space_slot *slot)
     log_task(space, slot, "task-left", NULL);
     thread_tasks_end_with_process(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
+    int is_used = kill_children_in_before(space, slot);
     end_membership(space, slot);
+    vfork_children_hold(space, &slot, is_used);
     memory_unmap_unless_held(space, &slot, 1);
+    orphan_children(space, slot);
     futex_bump(&space->names);
 }
 
@@ -136,6 +161,10 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
 {
     struct space_slot *members[MEMBER_ENDS_MAX] = {NULL}, *killed[MEMBER_ENDS_MAX] = {NULL};
     unsigned member_count = 0, killed_count = 0;
+    /* A slot that is STARTING without a PID, or with one that is free again, would look to the end
+     * of its spawner, which may be among these, as if it had not been cloned, or still ran. */
+    for (unsigned i = 0; i < count; i++)
+        child_set_running(ends[i].slot);
     for (unsigned i = 0; i < count; i++) {
         struct space_slot *slot = ends[i].slot;
         slot->status = ends[i].status;
@@ -146,7 +175,8 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
         end_membership(space, slot);
         log_task_end(space, slot, slot->status);
         members[member_count++] = slot;
-        if (WIFSIGNALED(ends[i].status))
+        int is_used = kill_children_in_before(space, slot);
+        if (is_used || WIFSIGNALED(ends[i].status))
             killed[killed_count++] = slot;
     }
     vfork_children_hold(space, killed, killed_count);
@@ -180,12 +210,24 @@ static void clone_children(struct space *space)
         }
         if (pid < 0) {
             atomic_store(&slot->child_stage, CHILD_CLONE);
-            /* CLAIMED by slot 0: the root, which undoes the rest. */
-            atomic_store(&slot->state, SLOT_CLAIMED);
+            /* CLAIMED again by the spawner, which undoes the rest. */
+            atomic_store(&slot->state, SLOT_CLAIMED | slot_index_of_id(slot->spawner) << 8);
             atomic_store_explicit(&slot->child_result, (int32_t)pid, memory_order_release);
             futex_wake(&slot->child_result, INT32_MAX);
         }
     }
+}
+
+/* The slot of the task that is a process with that PID, or NULL. A thread that was a task's main
+ * thread may have ended, and the PID be its former id. */
+static struct space_slot *find_process(struct space *space, int32_t pid)
+{
+    uint32_t highest = atomic_load(&space->highest);
+    for (uint32_t i = 1; i <= highest; i++)
+        if (atomic_load_explicit(&space->pids[i], memory_order_acquire) == pid &&
+            !slot_is_thread(&space->slots[i]))
+            return &space->slots[i];
+    return NULL;
 }
 
 /* Reaps up to MEMBER_ENDS_MAX tasks. Returns their number. */
@@ -197,7 +239,7 @@ static unsigned reap_some(struct space *space, struct member_end ends[MEMBER_END
         long pid = raw(__NR_wait4, -1, &ends[count].status, WNOHANG | __WALL, &usage);
         if (pid <= 0)
             break;
-        ends[count].slot = slot_of_pid(space, (int32_t)pid);
+        ends[count].slot = find_process(space, (int32_t)pid);
         if (!ends[count].slot)
             continue;
         slot_set_cpu_times(ends[count].slot, &usage);
@@ -255,6 +297,54 @@ static _Noreturn void kill_all_and_exit(struct space *space)
 static uint64_t shorter_timeout(uint64_t a, uint64_t b)
 {
     return !a || (b && b < a) ? b : a;
+}
+
+/* ---- A root that executes another program ----
+ *
+ * Its PID stays, so it is no end to the reaper's parent, but the old memory and descriptors would
+ * stay with the reaper and the tasks. The kernel marks the root's robust futex (space/member.h)
+ * when its main thread executes a program, before it changes its memory, and when that thread ends.
+ * Roots without the mark, of another libc or made by another thread than the main one, are not
+ * found. */
+
+enum { ROOT_CHECK_NS = 1000000000 };
+
+/* The word that the kernel changes, or NULL. */
+static const _Atomic uint32_t *root_mark(const struct space *space)
+{
+    const struct space_robust *robust = &space->slots[0].robust;
+    uint32_t at = atomic_load_explicit(&robust->at, memory_order_acquire);
+    return at ? &robust->words[at - 1] : NULL;
+}
+
+/* Kills all if the root has executed another program. Returns when to look again, 0: at the next
+ * event. */
+static uint64_t check_root(struct space *space)
+{
+    const _Atomic uint32_t *mark = root_mark(space);
+    if (!mark || !(atomic_load(mark) & FUTEX_OWNER_DIED))
+        return 0;
+    enum presence presence = process_presence(space, space->root_pid);
+    if (presence == PRESENCE_ELSEWHERE ||
+        (presence == PRESENCE_DENIED &&
+         process_presence(space, (int32_t)raw(__NR_getpid)) == PRESENCE_HERE))
+        kill_all_and_exit(space);
+    return presence == PRESENCE_HERE ? EXEC_POLL_NS : 0; /* else its main thread has ended */
+}
+
+/* Sleeps until an event, the root's mark, or the timeout (0: none). Before Linux 5.16 a thread
+ * cannot wait for two words. */
+static void sleep_until_event(struct space *space, uint32_t seen, uint64_t timeout)
+{
+    const _Atomic uint32_t *mark = root_mark(space);
+    uint32_t value = mark ? atomic_load(mark) : 0;
+    uint64_t deadline = timeout ? futex_now_ns() + timeout : UINT64_MAX;
+    if (mark && !(value & FUTEX_OWNER_DIED)) {
+        if (futex_wait_two(&space->events, seen, mark, value, deadline))
+            return;
+        deadline = futex_now_ns() + shorter_timeout(timeout, ROOT_CHECK_NS);
+    }
+    futex_wait(&space->events, seen, deadline);
 }
 
 /* ---- The reaper's main function ---- */
@@ -327,12 +417,13 @@ static void reaper_main(void *argument)
             if ((*layer)->poll)
                 timeout = shorter_timeout(timeout, (*layer)->poll(space));
         timeout = shorter_timeout(timeout, dumpable_poll());
+        timeout = shorter_timeout(timeout, check_root(space));
         memory_reclaim(space);
         if (atomic_load(&space->closing)) {
             unmapper_wait(CLOSE_WAIT_NS);
             kill_all_and_exit(space);
         }
-        futex_wait(&space->events, seen, timeout ? futex_now_ns() + timeout : UINT64_MAX);
+        sleep_until_event(space, seen, timeout);
     }
 }
 

@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/proc.h"
 #include "base/raw.h"
@@ -24,12 +25,31 @@ struct thread_scan {
     struct space *space;
     int32_t process; /* 0: none counted */
     unsigned threads;
-    unsigned without_list; /* threads that have no robust list yet */
+    unsigned without_list; /* threads that have no robust list yet, but may get one */
     int is_complete;       /* the kernel listed all of them */
     uint16_t counts[LAYOUT_SLOTS];
 };
 
-/* A thread of glibc sets its robust list before anything else. */
+enum {
+    IO_WORKER = 0x10,      /* in the flags of /proc/PID/stat */
+    TICK_NS = 10000000,    /* of start_ticks, on all architectures that we support */
+    LIST_WITHIN_TICKS = 10 /* a thread of a libc sets its robust list before anything else */
+};
+
+/* Whether a thread that has no robust list yet may be of a libc. The kernel's threads for io_uring
+ * never have one, nor have those that a program makes by clone. */
+static int may_get_list(int thread)
+{
+    struct proc_stat stat;
+    struct timespec now;
+    if (proc_read_stat(thread, &stat) != 0)
+        return 1;
+    raw(__NR_clock_gettime, CLOCK_BOOTTIME, &now);
+    uint64_t ticks =
+        (uint64_t)now.tv_sec * (1000000000 / TICK_NS) + (uint64_t)now.tv_nsec / TICK_NS;
+    return !(stat.flags & IO_WORKER) && ticks < stat.start_ticks + LIST_WITHIN_TICKS;
+}
+
 static void count_thread(void *context, int thread, int directory)
 {
     struct thread_scan *scan = context;
@@ -40,7 +60,7 @@ static void count_thread(void *context, int thread, int directory)
         return; /* it has just ended */
     unsigned index = layout_slot_of(head);
     scan->threads++;
-    scan->without_list += head == 0;
+    scan->without_list += head == 0 && may_get_list(thread);
     if (index == 0 || index >= LAYOUT_SLOTS)
         return;
     struct space_slot *slot = &scan->space->slots[index];

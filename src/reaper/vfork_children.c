@@ -3,7 +3,9 @@
  *
  * Until it executes its program such a child runs in the task's memory, on the task's stack. It has
  * no slot. If the task is killed meanwhile, its memory is held until no process without a slot is
- * left in this address space; the hold is the task's own (space/holds.c). Freestanding. */
+ * left in this address space; the hold is the task's own (space/holds.c). The same goes for a child
+ * by onespace_spawn, which has a slot, while it runs its spawner's function `before`.
+ * Freestanding. */
 #include "reaper/reaper.h"
 
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include "base/text.h"
 #include "base/proc.h"
 #include "base/raw.h"
+#include "space/child.h"
 #include "space/member.h"
 
 enum { CHILDREN_MAX = 64, POLL_NS = 1000000 };
@@ -29,12 +32,31 @@ void vfork_children_init(void)
         is_held[i] = 0;
 }
 
+int is_in_before(const struct space_slot *slot)
+{
+    const struct child *child = (const struct child *)slot->child_record;
+    return slot_state(slot) == SLOT_STARTING && !slot_is_thread(slot) && child->before &&
+           atomic_load(&slot->child_result) == 0;
+}
+
+/* Whether the process runs in the memory of the task that made it. Asks first what needs no lock of
+ * that process: another user's may be in an execve that its file system never completes, and
+ * process_vm_readv would wait for it. */
+static int is_child(struct space *space, int pid)
+{
+    struct proc_stat stat;
+    const struct space_slot *slot = slot_of_pid(space, pid);
+    if (slot)
+        return is_in_before(slot);
+    return pid != atomic_load(&space->reaper_pid) && proc_read_stat(pid, &stat) == 0 &&
+           (stat.flags & PROC_FORKNOEXEC) && proc_real_uid(pid) == raw(__NR_getuid) &&
+           process_presence(space, pid) == PRESENCE_HERE;
+}
+
 static void record_if_child(void *context, int pid, int directory)
 {
-    struct space *space = context;
     (void)directory;
-    if (child_count < CHILDREN_MAX && !slot_of_pid(space, pid) &&
-        pid != atomic_load(&space->reaper_pid) && process_presence(space, pid) == PRESENCE_HERE)
+    if (child_count < CHILDREN_MAX && is_child(context, pid))
         children[child_count++] = pid;
 }
 
@@ -122,8 +144,7 @@ static void remove_departed(struct space *space)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < child_count; i++)
-        if (!slot_of_pid(space, children[i]) &&
-            process_presence(space, children[i]) == PRESENCE_HERE)
+        if (is_child(space, children[i]))
             children[kept++] = children[i];
     child_count = kept;
 }

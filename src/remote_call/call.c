@@ -484,7 +484,8 @@ static long switch_context(struct call_frame *frame, const struct sides *sides)
 }
 
 /* Caches arch_may_set_thread_pointer, which asks the libc. The first call prepares this program for
- * calls. */
+ * calls: glibc installs its handler of CALL_SIGNAL with the first thread that it makes, and would
+ * replace ours (signals.c). Where no thread can be made now, that remains possible. */
 static int may_set_thread_pointer(void)
 {
     /* -1: not known yet. All threads write the same value, so it orders nothing. */
@@ -492,6 +493,7 @@ static int may_set_thread_pointer(void)
     int may = atomic_load_explicit(&cached, memory_order_relaxed);
     if (may < 0) {
         unwind_install_handler();
+        (void)force_libc_locking();
         may = arch_may_set_thread_pointer();
         atomic_store_explicit(&cached, may, memory_order_relaxed);
     }

@@ -11,6 +11,7 @@
  *     caller sees that the member has ended;
  *   - while the thread handles another signal, whose mask would stay set: the reaper repeats the
  *     signal.
+ * glibc sends the same signal to all threads, for setuid: its handler gets it in any case.
  *
  * Freestanding: until the thread pointer is restored, no thread-local storage may be used. The
  * table of donors is always mapped; the callee's memory is mapped while the thread is in its
@@ -118,7 +119,8 @@ static void on_callee_ended(int signal, siginfo_t *info, void *context)
 {
     const struct call_donor *donor = current_donor();
     uintptr_t next = atomic_load(&next_handler);
-    if (donor && atomic_load(&donor_member(donor)->gone)) {
+    int is_of_libc = info->si_code == SI_TKILL && info->si_pid == (pid_t)raw(__NR_getpid);
+    if (!is_of_libc && donor && atomic_load(&donor_member(donor)->gone)) {
         struct call_frame *frame = *(struct call_frame **)donor->current;
         uintptr_t interrupted = arch_interrupted_at(context);
         if (frame && frame->arch.armed && !is_in_handler(interrupted))

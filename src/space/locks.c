@@ -27,6 +27,9 @@ static void lock_contended(_Atomic uint32_t *lock, uint32_t tid)
 {
     for (;;) {
         uint32_t before = atomic_load_explicit(lock, memory_order_relaxed);
+        /* The owner may have unlocked; where a filter denies the call, this is the only way on. */
+        if (before == 0 && try_lock(lock, 0, tid))
+            return;
         DELAY("lock.contended");
         long result = raw(__NR_futex, lock, FUTEX_LOCK_PI | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
         if (result == 0)

@@ -287,12 +287,13 @@ enum presence process_presence(const struct space *space, int32_t pid)
 int still_here_in_exec(const struct space *space, int32_t pid)
 {
     struct proc_stat stat;
+    if (proc_is_own() && proc_read_stat(pid, &stat) == 0)
+        return (stat.flags & PROC_FORKNOEXEC) != 0;
+    /* Without /proc. This waits while the task's execve waits for a file system. */
     enum presence presence = process_presence(space, pid);
     if (presence != PRESENCE_DENIED)
         return presence != PRESENCE_ELSEWHERE;
-    if (proc_read_stat(pid, &stat) == 0)
-        return (stat.flags & PROC_FORKNOEXEC) != 0;
-    /* Without /proc: if a filter denies the call even for the caller, the task counts as here until
+    /* If a filter denies the call even for the caller, the task counts as here until
      * it ends. */
     return process_presence(space, (int32_t)raw(__NR_getpid)) != PRESENCE_HERE;
 }
@@ -386,7 +387,7 @@ static void kill_survivors(const struct space *space)
         int32_t pid = atomic_load(&space->pids[i]);
         /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
          */
-        if (pid > 0 && !slot_is_thread(&space->slots[i]) &&
+        if (pid > 0 && !slot_is_thread(&space->slots[i]) && still_here_in_exec(space, pid) &&
             process_presence(space, pid) == PRESENCE_HERE)
             raw(__NR_kill, pid, SIGKILL);
     }
@@ -401,13 +402,13 @@ int reaper_await(const struct space *space, const struct space_slot *self, const
                  uint32_t seen, uint64_t deadline)
 {
     enum { CHECK_REAPER_MS = 1000 };
-    if (deadline != UINT64_MAX && futex_now_ns() >= deadline)
-        return -ETIMEDOUT;
     if (!reaper_is_alive(space)) {
         if (self == &space->slots[0])
             kill_survivors(space);
         return -EOWNERDEAD;
     }
+    if (deadline != UINT64_MAX && futex_now_ns() >= deadline)
+        return -ETIMEDOUT;
     uint64_t slice = futex_deadline(CHECK_REAPER_MS);
     futex_wait(word, seen, slice < deadline ? slice : deadline);
     return 0;

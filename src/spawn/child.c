@@ -238,7 +238,7 @@ static void become_process(struct child *child)
     set_limits(child);
 }
 
-static void child_set_running(struct space_slot *slot)
+void child_set_running(struct space_slot *slot)
 {
     uint32_t starting = SLOT_STARTING;
     atomic_compare_exchange_strong(&slot->state, &starting, SLOT_RUNNING);
@@ -314,6 +314,9 @@ long child_clone(struct child *child, int as_sibling)
         .stack_size = CHILD_FREE,
     };
     child->default_handlers = 0;
+    if (child->flags &
+        ONESPACE_SPAWN_THREAD) /* its process may be killed at its first instruction */
+        atomic_store(&slot->pid, (int32_t)raw(__NR_getpid));
     atomic_store_explicit(&slot->state, SLOT_STARTING, memory_order_release);
     if (child->flags & ONESPACE_SPAWN_THREAD)
         return clone_thread(child, stack, (int32_t *)pid_word);

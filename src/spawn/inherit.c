@@ -59,10 +59,8 @@ static void fill_policy(struct child *child, int from_root)
 {
     child->policy_mode = -1;
     int mode;
-    if (from_root &&
-        syscall(SYS_get_mempolicy, &mode, child->policy_nodes, 8 * sizeof(child->policy_nodes),
-                NULL, 0) == 0 &&
-        mode != 0)
+    if (from_root && syscall(SYS_get_mempolicy, &mode, child->policy_nodes,
+                             8 * sizeof(child->policy_nodes), NULL, 0) == 0)
         child->policy_mode = mode;
 }
 
@@ -98,11 +96,8 @@ static void fill_ignored(struct child *child, const struct onespace_spawn_attr *
     child->unignore = present & ~wanted;
 }
 
-void child_inherit(struct child *child, const struct onespace_spawn_attr *attr,
-                   const struct space_slot *spawner)
+void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
 {
-    int is_thread = (child->flags & ONESPACE_SPAWN_THREAD) != 0; /* inherits all from the caller */
-    int from_root = spawner == &child->space->slots[0] && !is_thread;
     fill_ignored(child, attr, from_root);
     fill_limits(child, attr, from_root);
     fill_affinity(child, attr, from_root);

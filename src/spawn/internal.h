@@ -15,6 +15,8 @@ struct spawn {
     char *const *argv, *const *envp;
     struct child *child;
     uint64_t start; /* of attr.start in the program, without bias */
+    int32_t id;     /* of the task that is made */
+    int by_reaper;  /* the reaper clones it: the caller is in the root's process */
 };
 
 /* The program, its dynamic linker or both, mapped into a task's range (images.c). */

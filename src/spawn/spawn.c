@@ -2,10 +2,10 @@
  *
  * Before the kernel task exists, the caller claims a slot, maps the program or its dynamic linker
  * (images.c) and the stack (stack.c), and fills the record from which the child sets itself up.
- * undo() reverts all of it. Then the caller (a task) or the reaper (for the root) clones (child.c),
- * and the caller waits until the child enters its program or reports why it cannot; or not, if
- * nothing can fail any more and the reaper reports the start. A child that fails ends, and the
- * reaper reclaims what it had. */
+ * undo() reverts all of it. Then the caller, or the reaper for the root and for tasks that are
+ * threads of the root's process, clones (child.c), and the caller waits until the child enters its
+ * program or reports why it cannot; or not, if nothing can fail any more and the reaper reports the
+ * start. A child that fails ends, and the reaper reclaims what it had. */
 #include "onespace.h"
 
 #include <elf.h>
@@ -181,9 +181,9 @@ static void store_program(struct space_slot *slot, const char *path)
 static int cannot_fail(const struct spawn *spawn)
 {
     const struct onespace_spawn_attr *attr = &spawn->attr;
-    return spawn->self == &spawn->space->slots[0] && !attr->fd_count && attr->directory < 0 &&
-           !attr->cpus && !attr->before && !spawn->child->limit_mask &&
-           !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION | ONESPACE_SPAWN_THREAD));
+    return spawn->by_reaper && !attr->fd_count && attr->directory < 0 && !attr->cpus &&
+           !attr->before && !spawn->child->limit_mask &&
+           !(attr->flags & (ONESPACE_SPAWN_GROUP | ONESPACE_SPAWN_SESSION));
 }
 
 static uint64_t fault_signals(void)
@@ -217,9 +217,7 @@ static void fill_child(struct spawn *spawn, uintptr_t entry, uint64_t signal_mas
         child->fds[i] = (struct child_fd){attr->fds[i].source, attr->fds[i].target};
     snprintf(child->name, sizeof(child->name), "%.15s", name ? name + 1 : spawn->file);
     strcpy(child->program, elf_program_name(&spawn->program));
-    /* A task's child inherits from it through clone; the parent of the root's child is the reaper.
-     */
-    child_inherit(child, attr, spawn->self);
+    child_inherit(child, attr, spawn->by_reaper);
     child->before = attr->before;
     child->before_argument = attr->before_argument;
     child->thread_pointer = arch_thread_pointer();
@@ -330,16 +328,25 @@ static const char *stage_name(int stage)
     return names[stage > 0 && stage <= CHILD_BEFORE ? stage : 0];
 }
 
+/* Whether the child has started and ended, and the slot is another task's. Only the caller frees
+ * the slot of one that could not start. */
+static int was_reused(const struct spawn *spawn)
+{
+    return atomic_load(&spawn->slot->id) != spawn->id;
+}
+
 /* Waits until the start of the child is reported: its id, or -errno. */
 static int await_child(struct spawn *spawn)
 {
     struct space_slot *slot = spawn->slot;
     int32_t child;
-    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0)
+    /* Acquire: if the result is another task's, so is the id that is read next. */
+    while ((child = atomic_load_explicit(&slot->child_result, memory_order_acquire)) == 0 &&
+           !was_reused(spawn))
         if (reaper_await(spawn->space, spawn->self, &slot->child_result, 0, UINT64_MAX) < 0)
             return -EOWNERDEAD;
-    if (child == 1)
-        return atomic_load(&slot->id);
+    if (child == 1 || was_reused(spawn))
+        return spawn->id;
     int stage = atomic_load(&slot->child_stage);
     if (slot_state(slot) == SLOT_CLAIMED) { /* clone failed */
         undo(spawn);
@@ -366,8 +373,7 @@ static int start(struct spawn *spawn)
 {
     if (spawn->attr.number >= 0)
         group_join(spawn->space, spawn->slot);
-    int is_thread = (spawn->attr.flags & ONESPACE_SPAWN_THREAD) != 0;
-    if (spawn->self == &spawn->space->slots[0] && !is_thread) {
+    if (spawn->by_reaper) {
         reaper_request_clone(spawn->space, spawn->slot);
         return await_child(spawn);
     }
@@ -418,12 +424,15 @@ static void log_task_start(const struct spawn *spawn, int id, const char *digest
 static int spawn_resolved(struct spawn *spawn)
 {
     atomic_store(&spawn->self->has_spawned, 1);
+    spawn->by_reaper = !(spawn->attr.flags & ONESPACE_SPAWN_THREAD) &&
+                       (int32_t)raw(__NR_getpid) == spawn->space->root_pid;
     spawn->slot = slot_claim(spawn->space, atomic_load(&spawn->self->id));
     if (!spawn->slot)
         return fail(&spawn->attr, -EAGAIN, spawn->program.path, "the space is full",
                     spawn->space->tasks_max ? "wait for tasks to end; max_tasks in " POLICY_FILE
                                               " allows no more"
                                             : "wait for tasks to end; one space holds 2047");
+    spawn->id = atomic_load(&spawn->slot->id);
     uint64_t mask = signals_set_mask(SIGNAL_MASK_ALL);
     int result = prepare_child(spawn, mask);
     if (result < 0) {
@@ -443,8 +452,8 @@ static int spawn_resolved(struct spawn *spawn)
     return result;
 }
 
-int onespace_spawn(const char *file, char *const argv[], char *const envp[],
-                   const struct onespace_spawn_attr *given)
+static int spawn_program(const char *file, char *const argv[], char *const envp[],
+                         const struct onespace_spawn_attr *given)
 {
     struct spawn spawn = {.space = space_mine(), .self = space_self()};
     struct elf_problem problem = {0};
@@ -471,5 +480,17 @@ int onespace_spawn(const char *file, char *const argv[], char *const envp[],
     result = result < 0 ? fail(&spawn.attr, result, file, problem.reason, problem.fix)
                         : spawn_resolved(&spawn);
     elf_program_free(&spawn.program);
+    return result;
+}
+
+/* Opens and reads files, at which a thread that is cancelled would end and leave locks and a slot
+ * behind. As posix_spawn. */
+int onespace_spawn(const char *file, char *const argv[], char *const envp[],
+                   const struct onespace_spawn_attr *given)
+{
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    int result = spawn_program(file, argv, envp, given);
+    pthread_setcancelstate(cancel_state, NULL);
     return result;
 }

@@ -33,10 +33,9 @@ void loader_images_close(void);
 /* ---- inherit.c ---- */
 
 /* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a child record from
- * the attributes. Unset attributes come from the calling thread: through the record if that is the
- * root's, through clone if it is a task's. */
-void child_inherit(struct child *child, const struct onespace_spawn_attr *attr,
-                   const struct space_slot *spawner);
+ * the attributes. Unset attributes come from the calling thread: through the record if the reaper
+ * clones for it (`from_root`), else through clone. */
+void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int from_root);
 /* The signals that the calling process ignores: bit n-1 for signal n, as the kernel has it. */
 uint64_t ignored_signals_of_process(void);
 uint64_t signal_set_bits(const sigset_t *set);
@@ -44,10 +43,12 @@ uint64_t signal_set_bits(const sigset_t *set);
 /* ---- child.c. Freestanding. ---- */
 
 /* Makes the kernel task of a prepared child: by a task for its own child (to the kernel, a sibling
- * of the task), or by the reaper for the root's. Returns the PID or -errno. */
+ * of the task), or by the reaper for those of the root's process. Returns the PID or -errno. */
 long child_clone(struct child *child, int as_sibling);
 /* The kernel task's main function, on its own stack, with all signals blocked. Never returns. */
 void child_main(void *argument);
+/* STARTING to RUNNING, unless it is done. By the child, or the reaper. */
+void child_set_running(struct space_slot *slot);
 /* Reports success to the spawner. */
 void child_report_started(struct space_slot *slot);
 /* By the agent of each task, on the task's main thread, when its libraries are loaded. `link_map`

@@ -35,6 +35,12 @@ static struct entry *entries_of(struct space *space, const struct space_slot *sl
     return (struct entry *)(tables + (kind == ENTRY_PERMIT ? TABLE_BYTES : 0));
 }
 
+uint32_t entry_pid(struct space *space, const struct space_slot *slot)
+{
+    return (uint32_t)atomic_load_explicit(&space->pids[slot_index(space, slot)],
+                                          memory_order_relaxed);
+}
+
 static uint32_t index_of(int64_t id)
 {
     return (uint32_t)(id >> 32) % ENTRY_COUNT;
@@ -124,7 +130,7 @@ int64_t entry_add(struct space *space, struct space_slot *self, enum entry_kind 
     atomic_store_explicit(&entry->first, content->first, memory_order_relaxed);
     atomic_store_explicit(&entry->size_or_owner, other, memory_order_relaxed);
     uint64_t number = (uint64_t)uses << 16 | (uint64_t)(entry - entries);
-    uint64_t id = number << 32 | (uint32_t)atomic_load_explicit(&self->pid, memory_order_relaxed);
+    uint64_t id = number << 32 | entry_pid(space, self);
     atomic_store_explicit(&entry->id, id, memory_order_release);
     return (int64_t)id;
 }

@@ -2,8 +2,9 @@
  *
  * They lie at fixed addresses next to the registry. An id contains the index of its entry:
  *
- *   id      process id (32 bits) | index of the entry (16) | number of allocations (15)
- *   slot    space->xpmem_slots[process id], if space->pids[] agrees
+ *   id      space->pids[] of the slot, the id of a process, or of the thread that a task is |
+ *           index of the entry (16) | number of allocations (15)
+ *   slot    space->xpmem_slots[] of it, if space->pids[] agrees
  *
  * Only the slot's own threads allocate and free entries; all members read them. An entry's content
  * belongs to the id that is stored in it: a reader reads the id before and after the content. An
@@ -30,7 +31,9 @@ struct entry_content {
     uint32_t owner; /* slot index of the segment's owner */
 };
 
-/* Returns the member whose process the id names, or NULL if the process is not a member. */
+/* The process or thread id that a living member's entries have in their ids. */
+uint32_t entry_pid(struct space *space, const struct space_slot *slot);
+/* Returns the member whose process or thread the id names, or NULL if that is not a member. */
 struct space_slot *entry_process(struct space *space, int64_t id);
 
 /* Adds an entry of `self`. Returns its id or -ENOMEM. */

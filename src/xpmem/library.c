@@ -57,10 +57,14 @@ struct device_attach {
 
 static _Atomic int device = -1; /* set by the first thread to open it, by compare-and-swap */
 
-/* Opens the device: 0 or -errno (-ENOENT without the module). */
+/* Opens the device unless it is open: 0 or -errno (-ENOENT without the module). No descriptor of it
+ * is ever closed, not even a second one: at each close the module forgets all segments and permits
+ * of the calling process. */
 static long device_open(void)
 {
     struct stat status;
+    if (atomic_load(&device) >= 0)
+        return 0;
     long result = raw(__NR_newfstatat, AT_FDCWD, "/dev/xpmem", &status, 0);
     if (result < 0)
         return result;
@@ -70,27 +74,24 @@ static long device_open(void)
     if (fd < 0)
         return fd;
     int none = -1;
-    if (!atomic_compare_exchange_strong(&device, &none, (int)fd))
-        raw(__NR_close, fd);
+    atomic_compare_exchange_strong(&device, &none, (int)fd);
     return 0;
 }
 
 /* Sends a command to the module, after opening the device if necessary: its result or -errno. */
 static long device_command(int command, void *argument)
 {
-    if (atomic_load(&device) < 0) {
-        long result = device_open();
-        if (result < 0)
-            return result;
-    }
-    long result = raw(__NR_ioctl, atomic_load(&device), command, argument);
+    long result = device_open();
+    if (result < 0)
+        return result;
+    result = raw(__NR_ioctl, atomic_load(&device), command, argument);
     if (result != -XPMEM_ERRNO_NOPROC)
         return result;
     /* The module does not know a forked child until the child opens the device itself. */
     long fd = raw(__NR_openat, AT_FDCWD, "/dev/xpmem", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return fd;
-    raw(__NR_close, atomic_exchange(&device, (int)fd));
+    atomic_store(&device, (int)fd);
     return raw(__NR_ioctl, fd, command, argument);
 }
 

@@ -39,7 +39,7 @@ static void record_credentials(struct space *space, struct space_slot *self)
     self->xpmem.uid = (uint32_t)raw(__NR_getuid);
     self->xpmem.gid = (uint32_t)raw(__NR_getgid);
     record_effective_ids(&self->xpmem);
-    uint32_t pid = (uint32_t)atomic_load_explicit(&self->pid, memory_order_relaxed);
+    uint32_t pid = entry_pid(space, self);
     if (pid < SPACE_PIDS)
         atomic_store_explicit(&space->xpmem_slots[pid], (uint16_t)slot_index(space, self),
                               memory_order_relaxed);
@@ -113,9 +113,9 @@ static int is_of_other(struct space *space, const struct space_slot *self, int64
     return process && process != self && member_is_present(process);
 }
 
-static int is_own(const struct space_slot *self, int64_t id)
+static int is_own(struct space *space, const struct space_slot *self, int64_t id)
 {
-    return (int32_t)id == atomic_load_explicit(&self->pid, memory_order_relaxed);
+    return (uint32_t)id == entry_pid(space, self);
 }
 
 static long xpmem_op_remove(struct space_slot *self, int64_t segid)
@@ -123,7 +123,7 @@ static long xpmem_op_remove(struct space_slot *self, int64_t segid)
     struct space *space = space_registry();
     if (segid <= 0)
         return -EINVAL;
-    if (!is_own(self, segid))
+    if (!is_own(space, self, segid))
         return is_of_other(space, self, segid) ? -EACCES : -ENOENT;
     return entry_remove(space, self, ENTRY_SEGMENT, segid);
 }
@@ -178,7 +178,7 @@ static long xpmem_op_release(struct space_slot *self, int64_t apid)
     struct entry_content permit;
     if (apid <= 0)
         return -EINVAL;
-    if (!is_own(self, apid))
+    if (!is_own(space, self, apid))
         return is_of_other(space, self, apid) ? -EACCES : -ENOENT;
     long result = entry_read(space, self, ENTRY_PERMIT, apid, &permit);
     if (result == 0)
@@ -193,7 +193,7 @@ static long find_permit(struct space *space, struct space_slot *self, int64_t ap
                         struct entry_content *segment)
 {
     struct entry_content permit;
-    struct space_slot *holder = is_own(self, apid) ? self : entry_process(space, apid);
+    struct space_slot *holder = is_own(space, self, apid) ? self : entry_process(space, apid);
     if (!holder || entry_read(space, holder, ENTRY_PERMIT, apid, &permit) != 0)
         return -ENOENT;
     long result = read_segment(space, &space->slots[permit.owner % LAYOUT_SLOTS],

@@ -144,4 +144,6 @@ TEST(importing, ends_when_the_reaper_was_killed)
     void *address;
     EXPECT_EQ(onespace_import(task.id(), "never", &address, nullptr, -1), -EOWNERDEAD);
     killer.join();
+    EXPECT_EQ(onespace_import(task.id(), "never", &address, nullptr, 0), -EOWNERDEAD);
+    EXPECT_EQ(onespace_wait(task.id(), nullptr, 0), -EOWNERDEAD);
 }

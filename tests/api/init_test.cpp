@@ -154,6 +154,28 @@ TEST(root, that_dies_takes_its_tasks_with_it)
     EXPECT_EQ(read_line(pipe.read_end.get()), "");
 }
 
+// All of them hold the end of the pipe, which the root's new program closes.
+TEST(root, that_executes_another_program_takes_its_tasks_and_the_reaper_with_it)
+{
+    Pipe pipe;
+    pid_t root = fork();
+    if (root == 0) {
+        bool started = onespace_init() == 0;
+        started = started &&
+                  onespace_spawn("sleep", pointers({"sleep", "600"}).data(), nullptr, nullptr) > 0;
+        if (started)
+            execlp("sleep", "sleep", "600", nullptr);
+        _exit(1);
+    }
+    pipe.write_end.reset();
+    pollfd end = {pipe.read_end.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&end, 1, Patience), 1) << "the reaper or a task still has its descriptor";
+    EXPECT_EQ(read_line(pipe.read_end.get()), "");
+    EXPECT_EQ(waitpid(root, nullptr, WNOHANG), 0) << "the root itself goes on";
+    kill(root, SIGKILL);
+    EXPECT_EQ(waitpid(root, nullptr, 0), root);
+}
+
 // A window is unmapped as a whole when no task uses it any more.
 TEST(init, refuses_if_the_windows_of_shared_mappings_are_taken)
 {

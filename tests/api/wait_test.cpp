@@ -3,6 +3,7 @@
 #include <linux/futex.h>
 
 #include "fixture.hpp"
+#include "probe.h"
 
 using namespace fixture;
 
@@ -209,6 +210,15 @@ TEST_F(reaping, the_programs_wait_never_takes_a_task)
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), 0); // the reaper lives
     EXPECT_EQ(task.wait(), 0);
     EXPECT_EQ(exec.wait(), 0);
+}
+
+TEST_F(reaping, tasks_whose_spawner_executes_another_program_are_nobodys)
+{
+    Task spawner({program("member"), "spawn-and-execute", "true"});
+    spawner.write_line("cat");
+    EXPECT_EQ(spawner.line(), "cat");
+    EXPECT_TRUE(eventually([] { return probe_slots() == 1; }));
+    EXPECT_EQ(spawner.finish().status, 0);
 }
 
 TEST_F(reaping, the_space_never_takes_the_programs_children)

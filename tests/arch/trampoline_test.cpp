@@ -163,6 +163,17 @@ TEST_F(Trampolines, CallGivesArgumentsAndResult)
     }
 }
 
+TEST_F(Trampolines, CallKeepsTheFlags)
+{
+    prepare_call(MMAP, 5);
+    for (uint64_t flags :
+         {(uint64_t)0, STATUS, CARRY | SIGN, ZERO | PARITY, (uint64_t)OVERFLOW_BIT}) {
+        registers after = run(flags);
+        EXPECT_EQ(after.flags & STATUS, flags & STATUS);
+        EXPECT_EQ((long)after.general[RAX], -ENOTTY);
+    }
+}
+
 TEST_F(Trampolines, CallRunsWhatStoodInBetween)
 {
     /* mov $9, %eax; mov %r12, %rdi; mov %r9, %rsi; syscall */

@@ -121,7 +121,47 @@ TEST_F(ranks, that_close_end_the_channel_after_what_is_complete)
     EXPECT_EQ(second.close(0), 0);
 }
 
+TEST_F(ranks, that_close_leave_steps_that_will_never_be_complete)
+{
+    Producer first("channel", rank_of(0, 2, 0, 2)), second("channel", rank_of(1, 2, 0, 2));
+    EXPECT_EQ(first.give(1), 0);
+    EXPECT_EQ(onespace_insitu_reclaim(first.handle, 0), -ETIMEDOUT); // may still come
+    EXPECT_EQ(second.close(0), 0);
+    EXPECT_EQ(onespace_insitu_reclaim(first.handle, Patience), 0);
+}
+
 // ---- Reading boxes of the global array ----
+
+// As with ghost cells.
+TEST_F(ranks, whose_parts_overlap_do_not_hide_what_no_part_has)
+{
+    Producer producers[] = {Producer("channel", rank_of(0, 2)), Producer("channel", rank_of(1, 2))};
+    Consumer consumer;
+    std::vector<double> values[] = {{0, 1, 2, 3, 4, 5}, {4, 5, 6, 7}};
+    for (int i = 0; i < 2; i++) {
+        Array array = vector_of("x", values[i]);
+        array.global_shape[0] = 10;
+        array.offset[0] = i ? 4 : 0;
+        ASSERT_EQ(producers[i].begin(1), 0);
+        ASSERT_EQ(producers[i].put(array), 0) << message();
+        ASSERT_EQ(producers[i].publish(), 0);
+    }
+    Step step;
+    ASSERT_EQ(consumer.take(&step), 0);
+    std::vector<double> got(10);
+    auto read = [&](uint64_t offset, uint64_t count) {
+        return onespace_insitu_read(consumer.handle, &step, "x", ONESPACE_INSITU_FLOAT64, &offset,
+                                    &count, got.data());
+    };
+    EXPECT_EQ(read(0, 10), -ENOENT);
+    EXPECT_TRUE(says("have 8 of the box's 10 elements")) << message();
+    EXPECT_EQ(read(8, 1), -ENOENT);
+    EXPECT_EQ(read(0, 8), 0) << message();
+    EXPECT_EQ(got[7], 7);
+    EXPECT_EQ(read(3, 3), 0) << message();
+    EXPECT_EQ(got[2], 5);
+    EXPECT_EQ(consumer.release(step), 0);
+}
 
 class boxes : public ranks
 {

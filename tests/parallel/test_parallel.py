@@ -16,7 +16,7 @@ def check(job):
     return run
 
 
-@pytest.mark.parametrize("case", ["loops", "reduce", "shared_memory", "globals", "serve"])
+@pytest.mark.parametrize("case", ["loops", "reduce", "shared_memory", "globals", "serve", "serve_often"])
 def test_team_of_started_tasks(check, case):
     check(3, "-n", 3, TEAM, "joined", 0, case)
 

@@ -20,6 +20,12 @@ TEST_F(pip_names, by_the_thousand_are_found)
     EXPECT_EQ(play({"export-many"}), 0);
 }
 
+TEST_F(pip_names, may_be_imported_from_the_root_any_number_of_times)
+{
+    EXPECT_EQ(pip_named_export(&memory, "often"), 0);
+    EXPECT_EQ(play({"import-often"}), 0);
+}
+
 TEST_F(pip_names, beyond_the_table_are_refused)
 {
     EXPECT_EQ(play({"export-all"}), ENOMEM);

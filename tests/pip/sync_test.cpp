@@ -104,6 +104,14 @@ TEST_F(pip_mutex_of, a_task_that_dies_is_taken_over)
     EXPECT_EQ(pip_mutex_unlock(&memory.mutex), 0);
 }
 
+TEST_F(pip_mutex_of, a_task_that_executes_another_program_is_taken_over)
+{
+    ASSERT_EQ(spawn({"die-with-mutex", "execute"}, 0), 0);
+    ASSERT_TRUE(eventually([&] { return memory.go == 1; }));
+    EXPECT_EQ(pip_mutex_lock(&memory.mutex), EOWNERDEAD);
+    EXPECT_EQ(pip_mutex_unlock(&memory.mutex), 0);
+}
+
 TEST_F(pip_signals, reach_the_task_they_are_sent_to)
 {
     ASSERT_EQ(spawn({"signals"}, 0), 0);

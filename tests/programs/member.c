@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,6 +72,35 @@ SCENE(spawn_and_leave)
         return failed("spawn", id);
     printf("left\n");
     return 0;
+}
+
+/* spawn-and-execute PROGRAM ARGUMENT...: collects no status, and becomes cat. */
+SCENE(spawn_and_execute)
+{
+    int id = onespace_spawn(argv[1], argv + 1, NULL, NULL);
+    if (id < 0)
+        return failed("spawn", id);
+    execlp("cat", "cat", (char *)NULL);
+    return failed("exec", -errno);
+}
+
+/* With the spawner's thread pointer and memory. */
+static int hang(void *unused)
+{
+    (void)unused;
+    dprintf(1, "%ld\n", syscall(SYS_getpid));
+    for (;;)
+        pause();
+    return 0;
+}
+
+/* hang-before: its child says its PID and goes no further. */
+SCENE(hang_before)
+{
+    char *words[] = {"true", NULL};
+    struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
+    attr.before = hang;
+    return failed("spawn", onespace_spawn(words[0], words, NULL, &attr));
 }
 
 /* orphan PROGRAM ARGUMENT...: says the id of what it spawned and ends when its input ends. */

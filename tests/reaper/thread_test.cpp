@@ -68,6 +68,14 @@ TEST_F(thread_mode, shares_the_pid_and_keeps_its_globals)
     EXPECT_NE(first.report.local, second.report.local);
 }
 
+// They are no children of the process, and so not of the root's parent either.
+TEST_F(thread_mode, spawns_processes)
+{
+    Words words = {program("member"), "spawn", program("state"), "exit", "9"};
+    EXPECT_EQ(as_task(words, as_thread).status, 0);
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG | __WALL), 0) << "only the reaper is a child";
+}
+
 TEST_F(thread_mode, shares_descriptors_and_flushes_its_streams)
 {
     Pipe pipe;

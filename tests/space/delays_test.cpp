@@ -1,5 +1,6 @@
 // tests/space/delays_test.cpp: races whose critical points a delay makes last (src/base/delay.h). A
 // test that is too slow for the delay checks less; it does not fail.
+#include "onespace/insitu.h"
 #include "probe.h"
 #include "registrant.hpp"
 
@@ -154,4 +155,24 @@ TEST_F(delays, registrations_of_a_busy_registrant_delay_nothing)
     EXPECT_EQ(executing.tell("exec-missing").result, -ENOENT);
     EXPECT_LT(seconds_of([&] { EXPECT_EQ(owner.unmap(memory), 0); }), 8);
     EXPECT_EQ(executing.heard(), 1);
+}
+
+// The rank has begun to reclaim the entry of step 1 for step 2.
+TEST_F(delays, a_rank_that_dies_while_it_reclaims_a_step_does_not_stop_the_others)
+{
+    onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
+    options.ranks = 2;
+    onespace_insitu *channel = nullptr;
+    ASSERT_EQ(onespace_insitu_create("channel", &options, &channel), 0);
+    delay_tasks("insitu.reclaim:2000000");
+    Task dying({program("insitu"), "rank", "channel", "1", "2"});
+    EXPECT_EQ(dying.line(), "created");
+    ASSERT_EQ(onespace_insitu_begin(channel, 1, Patience), 0);
+    ASSERT_EQ(onespace_insitu_publish(channel), 0);
+    dying.write_line("give 1");
+    EXPECT_EQ(dying.line(), "0");
+    dying.write_line("give 2");
+    sleep_ms(300);
+    dying.kill_and_wait();
+    EXPECT_EQ(onespace_insitu_close(channel, Patience), 0) << onespace_insitu_message();
 }

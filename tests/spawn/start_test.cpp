@@ -174,6 +174,16 @@ TEST(spawning, kills_a_task_that_the_reapers_death_has_left)
     EXPECT_TRUE(eventually([&] { return is_dead(pid); })) << kill(pid, SIGKILL);
 }
 
+// It would go on in memory that becomes another task's.
+TEST_F(before, ends_with_the_spawner)
+{
+    Task maker({program("member"), "hang-before"});
+    int child = std::stoi(maker.line());
+    EXPECT_FALSE(is_dead(child));
+    maker.kill_and_wait();
+    EXPECT_TRUE(eventually([&] { return is_dead(child); })) << kill(child, SIGKILL);
+}
+
 static int redirect(void *argument)
 {
     int fd = *static_cast<int *>(argument); // close-on-exec, and still there

@@ -16,6 +16,59 @@ TEST_F(xpmem_getting, gives_positive_ids_with_the_callers_process_id_below)
     EXPECT_NE(get(owner.segid).result, apid.result);
 }
 
+// As User, but a thread of the root's process.
+class ThreadUser
+{
+  public:
+    ThreadUser()
+        : spawned_(spawn_task({program("xpmem"), std::to_string(in_.read_end.get()),
+                               std::to_string(out_.write_end.get())},
+                              as_thread))
+    {
+        EXPECT_GT(spawned_.id, 0) << spawned_.message;
+    }
+    ~ThreadUser()
+    {
+        in_.write_end.reset();
+        EXPECT_EQ(spawned_.wait(), 0);
+    }
+    Reply tell(const std::string &words)
+    {
+        std::string line = words + "\n";
+        EXPECT_EQ(write(in_.write_end.get(), line.data(), line.size()),
+                  static_cast<ssize_t>(line.size()));
+        return parse(read_line(out_.read_end.get()));
+    }
+    // The id of a segment of one page, and its address.
+    std::pair<long long, Reply> share()
+    {
+        Reply memory = tell("memory 4096 42");
+        return {tell("make " + std::to_string(memory.result) + " 4096 0600").result, memory};
+    }
+
+  private:
+    Pipe in_, out_;
+    Spawned spawned_;
+};
+
+// Each has tables of its own.
+TEST_F(xpmem_getting, finds_segments_of_tasks_that_are_threads)
+{
+    ThreadUser owner, peer;
+    Memory memory(1);
+    auto [first, first_memory] = owner.share();
+    auto [second, second_memory] = peer.share();
+    long long own = make(memory.at(), Page).result;
+    EXPECT_EQ(attach(get(own).result, 0, Page).address(), memory.at());
+    EXPECT_EQ(attach(get(first).result, 0, Page), first_memory);
+    EXPECT_EQ(attach(get(second).result, 0, Page), second_memory);
+    Reply apid = peer.tell("get " + std::to_string(first) + " 2");
+    EXPECT_EQ(peer.tell("attach " + std::to_string(apid.result) + " 0 4096"), first_memory);
+    EXPECT_EQ(peer.tell("remove " + std::to_string(first)), fails(EACCES));
+    EXPECT_EQ(owner.tell("remove " + std::to_string(first)), gives(0));
+    EXPECT_EQ(get(first), fails(ENOENT));
+}
+
 TEST_F(xpmem_getting, works_for_oneself)
 {
     Memory memory(1);

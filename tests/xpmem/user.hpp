@@ -44,6 +44,14 @@ inline Reply gives(long long result)
     return {result, 0};
 }
 
+inline Reply parse(const std::string &line)
+{
+    Reply reply;
+    std::istringstream text(line);
+    text >> reply.result >> reply.error;
+    return reply;
+}
+
 class User : public Task
 {
   public:
@@ -57,10 +65,7 @@ class User : public Task
         std::ostringstream words;
         ((words << parts << ' '), ...);
         write_line(words.str());
-        Reply reply;
-        std::istringstream text(line());
-        text >> reply.result >> reply.error;
-        return reply;
+        return parse(line());
     }
     // Pages of this value, as a segment: their address and the segment's id.
     void share(size_t pages, int value)

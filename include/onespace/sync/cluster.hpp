@@ -5,6 +5,9 @@
 #ifndef ONESPACE_SYNC_CLUSTER_HPP
 #define ONESPACE_SYNC_CLUSTER_HPP
 
+#include <algorithm>
+#include <climits>
+
 #include "onespace/sync/collectives.hpp"
 #include "onespace/sync/mpi.hpp"
 
@@ -148,7 +151,14 @@ template <wait_policy Wait = adaptive> class cluster_collectives
     }
 
   private:
+    // In pieces whose bytes MPI can count with an int.
     template <class T, class Op> void between_nodes(std::span<T> data, Op &op)
+    {
+        constexpr std::size_t most = INT_MAX / sizeof(T);
+        for (std::size_t at = 0; at < data.size(); at += most)
+            piece_between_nodes(data.subspan(at, std::min(most, data.size() - at)), op);
+    }
+    template <class T, class Op> void piece_between_nodes(std::span<T> data, Op &op)
     {
         auto count = static_cast<int>(data.size());
         auto type = detail::mpi_type<T>();

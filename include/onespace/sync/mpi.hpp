@@ -163,9 +163,11 @@ class mpi_backing : public backing
         if (now - checked_[rank] < std::chrono::milliseconds(50))
             return false;
         checked_[rank] = now;
-        if (!peer.pid_namespace || peer.pid_namespace != self.pid_namespace || !peer.started)
+        if (!peer.pid_namespace || peer.pid_namespace != self.pid_namespace || !peer.started ||
+            peer.started == unknown_start)
             return false;
-        return start_of(peer.pid) != peer.started;
+        auto now_started = start_of(peer.pid);
+        return now_started != unknown_start && now_started != peer.started;
     }
     void close(bool orderly) noexcept override
     {

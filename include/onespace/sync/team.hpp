@@ -11,14 +11,19 @@
 #define ONESPACE_SYNC_TEAM_HPP
 
 #include <bit>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
+#include <fcntl.h>
 #include <new>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 
 #include "onespace/sync/backing.hpp"
@@ -242,22 +247,32 @@ namespace onespace::sync
 namespace detail
 {
 
-// Field 22 of /proc/PID/stat, the process's start time; 0 if it has ended (zombies included).
+inline constexpr std::uint64_t unknown_start = UINT64_MAX;
+
+// Field 22 of /proc/PID/stat, the process's start time; 0 if it has ended (zombies included);
+// unknown_start if it cannot be read now, for lack of descriptors, say.
 inline std::uint64_t start_of(std::int32_t pid)
 {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(file)), {});
+    char buffer[1024];
+    int file = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, buffer, sizeof(buffer));
+    int error = errno;
+    if (file >= 0)
+        ::close(file);
+    if (length < 0)
+        return error == ENOENT || error == ESRCH ? 0 : unknown_start;
+    std::string_view text(buffer, static_cast<std::size_t>(length));
     auto name_end = text.rfind(')'); // the name in parentheses may contain anything
-    if (name_end == std::string::npos)
-        return 0;
-    std::istringstream fields(text.substr(name_end + 1));
+    if (name_end == std::string_view::npos)
+        return unknown_start;
+    std::istringstream fields(std::string(text.substr(name_end + 1)));
     std::string word;
     fields >> word;
     if (word == "Z" || word == "X")
         return 0;
     for (int i = 4; i <= 22; i++)
         fields >> word;
-    return fields ? std::strtoull(word.c_str(), nullptr, 10) : 0;
+    return fields ? std::strtoull(word.c_str(), nullptr, 10) : unknown_start;
 }
 
 inline std::uint64_t own_pid_namespace()

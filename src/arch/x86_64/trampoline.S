@@ -6,7 +6,8 @@
 
 /* Entered from a trampoline by a jump, with r11 = struct arch_patched_syscall *, in place of a system call: the
  * arguments are in the system call's registers, the stack's red zone is the caller's, and only rax,
- * rcx, r11 and the flags may change. Vector registers are preserved because everything that is
+ * rcx and r11 may change. The status flags are kept as by arch_cpuid_entry: compilers may rely on it
+ * (preserves_flags in Rust's inline assembly). Vector registers are preserved because everything that is
  * called from here is compiled without them, except where it saves them itself.
  *
  * To unwinders this is a function that the instruction before `resume` has called: its frame lies
@@ -38,10 +39,18 @@ arch_syscall_entry:
         push    %rdi
         mov     %r11, %rdi              /* struct arch_patched_syscall */
         mov     %rsp, %rsi              /* arguments */
+        lahf
+        seto    %al
+        push    %rax
         and     $-ARCH_DATA_BYTES, %r11 /* its page: struct arch_trampoline_data */
         and     $-16, %rsp
         call    *ARCH_DATA_SYSCALL_HANDLER(%r11)
-        lea     -56(%rbp), %rsp
+        lea     -64(%rbp), %rsp
+        pop     %rcx
+        xchg    %rax, %rcx              /* the flags; the result */
+        add     $0x7f, %al              /* overflows if it did */
+        sahf
+        mov     %rcx, %rax
         pop     %rdi
         pop     %rsi
         pop     %rdx

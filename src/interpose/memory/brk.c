@@ -199,6 +199,11 @@ int brk_reserve(struct space_slot *self)
     return 1;
 }
 
+int brk_is_reserved(const struct space_slot *self)
+{
+    return has_flag(&self->interpose, SPACE_BREAK_RESERVED);
+}
+
 void brk_unreserve(struct space_slot *self)
 {
     atomic_fetch_and_explicit(&self->interpose.break_flags, ~(uint32_t)SPACE_BREAK_RESERVED,

@@ -88,6 +88,13 @@ static long out_of_range_mmap(struct space_slot *self, const long a[6])
     return result;
 }
 
+/* A member may unmap memory that another has mapped: what is mapped there next is not that one's.
+ */
+static void forget_others(struct space_slot *self, uintptr_t start, uintptr_t end)
+{
+    intervals_remove_from_others(space_registry(), self, start, end);
+}
+
 static long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t size)
 {
     if (!process_in_space() || page_floor(start) != start)
@@ -96,6 +103,8 @@ static long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t
     suspend_entries(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
     intervals_settle(self, INTERVALS_OUT_OF_RANGE, result == 0 ? always : never);
+    if (result == 0)
+        forget_others(self, start, start + page_ceiling(size));
     member_unlock(self, signals);
     return result;
 }
@@ -116,6 +125,8 @@ static long out_of_range_mremap(struct space_slot *self, const long a[6], int ke
         intervals_settle(self, INTERVALS_OUT_OF_RANGE, is_unmapped);
     } else {
         intervals_settle(self, INTERVALS_OUT_OF_RANGE, always);
+        if (!keeps_old)
+            forget_others(self, before, before + old_size);
         add_entry(self, (uintptr_t)result, size);
     }
     member_unlock(self, signals);
@@ -136,8 +147,10 @@ long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
     long result = raw(__NR_shmdt, start);
     while (result == 0 && is_known && end < high && is_unmapped(end))
         end += ARCH_PAGE;
-    if (end > start)
+    if (end > start) {
         count_lost(self, intervals_cut(self, INTERVALS_OUT_OF_RANGE, start, end, 0));
+        forget_others(self, start, end);
+    }
     member_unlock(self, signals);
     return result;
 }
@@ -314,8 +327,8 @@ long interpose_mmap(struct space_slot *self, long nr, const long a[6])
 {
     (void)nr;
     long result = interpose_mmap_unpatched(self, a);
-    if (is_code(a) && !(a[3] & MAP_FIXED) && a[5] == 0 && !raw_failed(result) &&
-        in_range(self, (uintptr_t)result, (size_t)a[1]))
+    if (is_code(a) && !(a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE)) && a[5] == 0 &&
+        !raw_failed(result) && in_range(self, (uintptr_t)result, (size_t)a[1]))
         interpose_patch_beginning(self, (uintptr_t)result, (size_t)a[1], (int)a[4]);
     return result;
 }

@@ -101,6 +101,8 @@ long shared_mremap(struct space_slot *self, const long arguments[6]);
  * 0 if that was done before. brk_unreserve undoes it. */
 int brk_reserve(struct space_slot *self);
 void brk_unreserve(struct space_slot *self);
+/* Whether brk_reserve was called: the program may have forbidden system calls. */
+int brk_is_reserved(const struct space_slot *self);
 /* The program changes mappings at these addresses: records it if they are the heap's. */
 void brk_record_change(struct space_slot *self, uintptr_t start, size_t size);
 

@@ -138,12 +138,21 @@ static int may_attach(const struct shmid_ds *segment, long flags)
            (segment->shm_perm.mode & wanted) == wanted;
 }
 
-static struct space_shared_key segment_key(long id, long flags, size_t size)
+/* Identifiers of segments are of an IPC namespace: its number, or 0 if it cannot be read. */
+static uint64_t ipc_namespace(void)
+{
+    struct stat status;
+    return raw(__NR_newfstatat, AT_FDCWD, "/proc/thread-self/ns/ipc", &status, 0) == 0
+               ? status.st_ino
+               : 0;
+}
+
+static struct space_shared_key segment_key(uint64_t namespace, long id, long flags, size_t size)
 {
     int is_read_only = (flags & SHM_RDONLY) != 0;
     return (struct space_shared_key){~UINT64_C(0),
                                      (uint64_t)id,
-                                     0,
+                                     namespace,
                                      page_ceiling(size),
                                      (uint32_t)(is_read_only ? PROT_READ : PROT_READ | PROT_WRITE),
                                      !is_read_only};
@@ -152,9 +161,11 @@ static struct space_shared_key segment_key(long id, long flags, size_t size)
 static long shared_shmat(struct space_slot *self, long id, long flags,
                          const struct shmid_ds *segment)
 {
-    if (!may_share(self) || (flags & ~(long)SHM_RDONLY) || !may_attach(segment, flags))
+    uint64_t namespace = ipc_namespace();
+    if (!namespace || !may_share(self) || (flags & ~(long)SHM_RDONLY) ||
+        !may_attach(segment, flags))
         return NOT_SHARED;
-    struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
+    struct space_shared_key key = segment_key(namespace, id, flags, segment->shm_segsz);
     return join_or_create(self, &key, make_shmat, (const long[6]){id, 0, flags, (long)key.size});
 }
 
@@ -162,8 +173,9 @@ static long shared_shmat(struct space_slot *self, long id, long flags,
  * the kernel, but a program expects one for each. */
 static void count_shared_attachments(struct shmid_ds *segment, long id)
 {
+    uint64_t namespace = ipc_namespace();
     for (long flags = 0; process_in_space() && flags <= SHM_RDONLY; flags += SHM_RDONLY) {
-        struct space_shared_key key = segment_key(id, flags, segment->shm_segsz);
+        struct space_shared_key key = segment_key(namespace, id, flags, segment->shm_segsz);
         segment->shm_nattch += extra_attachments(space_registry(), &key);
     }
 }

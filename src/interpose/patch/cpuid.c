@@ -43,6 +43,36 @@ static void look_up(uint32_t leaf, uint32_t subleaf, uint32_t answer[4])
     execute_cpuid(leaf, subleaf, answer);
 }
 
+/* Others ignore ecx, which may hold anything. */
+static int has_subleaves(uint32_t leaf)
+{
+    switch (leaf) {
+    case 0x4:
+    case 0x7:
+    case 0xb:
+    case 0xd:
+    case 0xf:
+    case 0x10:
+    case 0x12:
+    case 0x14:
+    case 0x17:
+    case 0x18:
+    case 0x1b:
+    case 0x1d:
+    case 0x1e:
+    case 0x1f:
+    case 0x20:
+    case 0x23:
+    case 0x24:
+    case 0x8000001d:
+    case 0x80000020:
+    case 0x80000026:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
 {
     uint32_t leaf =
@@ -50,8 +80,8 @@ void interpose_cpuid(const struct arch_cpuid *cpuid, uint64_t registers[16])
     uint32_t subleaf, answer[4];
     if (cpuid->subleaf_register >= 0)
         subleaf = (uint32_t)registers[cpuid->subleaf_register];
-    else if (cpuid->subleaf_register == ARCH_CPUID_ZERO || cpuid->leaf_register < 0)
-        subleaf = 0; /* a constant leaf without a subleaf has none */
+    else if (cpuid->subleaf_register == ARCH_CPUID_ZERO || !has_subleaves(leaf))
+        subleaf = 0;
     else
         subleaf = (uint32_t)registers[1];
     look_up(leaf, subleaf, answer);

@@ -57,8 +57,10 @@ static void patch(struct space_slot *self, uintptr_t code, const struct space_pa
     call->nr = found->nr;
     call->is_loader = kind == CODE_LDSO;
     arch_set_resume(call, code + found->at, &form);
-    arch_patch_syscall(code + found->at, &form,
-                       arch_syscall_trampoline(self->interpose.trampolines, (unsigned)index));
+    if (arch_patch_syscall(code + found->at, &form,
+                           arch_syscall_trampoline(self->interpose.trampolines, (unsigned)index)) !=
+        0)
+        counter_add(&space_registry()->overflows.patch_sites, 1); /* out of reach */
 }
 
 /* Whether a site is patched in this kind of code and task. The cached list of a file has the sites
@@ -129,8 +131,12 @@ void interpose_patch_mapping(struct space_slot *self, uintptr_t code, size_t siz
         low = at < low ? page_floor(at) : low;
         high = at + ARCH_PATCH_SITE_BYTES > high ? at + ARCH_PATCH_SITE_BYTES : high;
     }
-    if (high == 0 || raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0)
+    if (high == 0)
         return;
+    if (raw(__NR_mprotect, low, high - low, PROT_READ | PROT_WRITE) != 0) {
+        counter_add(&space_registry()->overflows.patch_sites, list.count);
+        return;
+    }
     /* Write before reading: a page whose first access is a write is copied at once. After a read
      * the file's page is mapped and later replaced, which interrupts every CPU that runs the space.
      */

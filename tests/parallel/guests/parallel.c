@@ -419,6 +419,26 @@ static int run_made(int count, const char *what, char **argv)
     return wrong;
 }
 
+static long served; /* times that this member has been dismissed */
+
+static int has_served(struct onespace_parallel *team, void *rounds)
+{
+    return onespace_parallel_number(team) > 0 && served != *(long *)rounds;
+}
+
+/* Each run belongs to the serve that began after the dismissal before it. */
+static int serve_often(struct onespace_parallel *team)
+{
+    enum { ROUNDS = 2000 };
+    int wrong = 0;
+    for (long i = 0; i < ROUNDS && !wrong; i++)
+        if (onespace_parallel_number(team) == 0)
+            wrong = onespace_parallel_run(team, has_served, &i) || onespace_parallel_dismiss(team);
+        else
+            wrong = onespace_parallel_serve(team) || ++served != i + 1;
+    return wrong;
+}
+
 static int run_joined(int count, const char *what)
 {
     struct onespace_parallel *team = NULL;
@@ -433,6 +453,8 @@ static int run_joined(int count, const char *what)
                 onespace_parallel_run(team, reduce, NULL) || onespace_parallel_dismiss(team);
     else if (strcmp(what, "serve") == 0)
         wrong = onespace_parallel_serve(team);
+    else if (strcmp(what, "serve_often") == 0)
+        wrong = serve_often(team);
     result = onespace_parallel_fini(team);
     if (result < 0)
         printf("fini: %s\n", strerror(-result));

@@ -238,6 +238,19 @@ SCENE(export_many)
     return 0;
 }
 
+/* More imports from the root, and more beginnings, than a member may have holds. */
+SCENE(import_often)
+{
+    void *address;
+    int pipid = 0, error = 0;
+    for (int i = 0; !error && i < 66000; i++)
+        error = pip_named_import(PIP_PIPID_ROOT, &address, "often");
+    for (int i = 0; !error && i < 66000; i++)
+        if ((error = pip_fin()) == 0)
+            error = pip_init(&pipid, NULL, NULL, 0);
+    return error;
+}
+
 /* Fills the space with names. */
 SCENE(export_all)
 {
@@ -303,12 +316,15 @@ SCENE(mutex)
     return 0;
 }
 
+/* [execute]: keeps the mutex, also when it executes another program. */
 SCENE(die_with_mutex)
 {
     struct shared *shared = shared_memory();
     if (pip_mutex_lock(&shared->mutex))
         return 1;
     shared->go = 1;
+    if (argc > 1)
+        execlp("sleep", "sleep", "600", (char *)NULL);
     while (pause() != 0) /* it never gives 0 */
         ;
     return 1;
