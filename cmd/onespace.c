@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -123,6 +124,15 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
+/* 0, or 1 with a message: a reader of incomplete output would take it for all. */
+static int check_output(const char *name)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "%s: cannot write to standard output: %s\n", name, strerror(errno));
+    return 1;
+}
+
 static int print_help(const char *name)
 {
     const struct command *command = name ? find_command(name) : NULL;
@@ -132,7 +142,7 @@ static int print_help(const char *name)
         help_print(stdout, command->help);
     else
         print_usage(stdout);
-    return 0;
+    return check_output("onespace help");
 }
 
 /* A tool that is preloaded for the program is loaded into this process, too. Tools for MPI programs
@@ -154,6 +164,12 @@ static void make_children_waitable(const struct command *command)
 {
     if (command->function != command_run)
         signal(SIGCHLD, SIG_DFL);
+}
+
+/* Their standard output is also that of the programs. */
+static int runs_programs(const struct command *command)
+{
+    return command->function == command_run || command->function == command_mpiexec;
 }
 
 static int run_command(int argc, char **argv)
@@ -178,7 +194,8 @@ static int run_command(int argc, char **argv)
     static char name[32]; /* in messages, getopt's too */
     snprintf(name, sizeof(name), "onespace %s", command->name);
     argv[1] = name;
-    return run(command->function, argc - 1, argv + 1);
+    int status = run(command->function, argc - 1, argv + 1);
+    return status == 0 && !runs_programs(command) ? check_output(name) : status;
 }
 
 int main(int argc, char **argv)

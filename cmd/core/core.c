@@ -289,11 +289,11 @@ static void dumped(const struct ps_key *key, int value, void *context)
 }
 
 /* The user of the space may not be allowed to write here. So this user's file is opened before and
- * renamed after. */
+ * renamed after; until then the PID, and so the usual name, is not known. */
 static int dump_as_user(const struct ps_query *query, struct request *request)
 {
     char path[32];
-    request->fd = core_open_file(request->file ? request->file : "core");
+    request->fd = core_open_file(request->file ? request->file : ".core");
     if (request->fd < 0)
         return 1;
     ps_each(query);

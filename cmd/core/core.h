@@ -172,6 +172,7 @@ int core_from(const struct core_from *from);
 struct core_extract {
     int from;            /* the kernel's core: a file or a pipe */
     int to;              /* a new file */
+    uint64_t most;       /* bytes of that file at most */
     int opens_nothing;   /* none of the files that the core names: their file system may hang */
     int pid, id, signal; /* result: of the crashed task; id -1: not known */
     int64_t written;

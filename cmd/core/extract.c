@@ -4,7 +4,8 @@
  * The core is read in one pass, because it may come through a pipe from the kernel (core(5)):
  * headers, notes, memory by ascending address. The registry comes before all tasks. The crashed
  * task is the one whose range contains the crashed thread's thread pointer; its record in the
- * registry lists its mappings elsewhere. The task's memory is written as it arrives. The notes are
+ * registry, and the overflow of that, list its mappings elsewhere; those shared with other tasks
+ * are in the registry, too. The task's memory is written as it arrives. The notes are
  * written last, because those about the task's own program are made from its memory. */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "base/page.h"
 #include "cmd/core/core.h"
 
-enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NOTE_NAME_MAX = 8 };
+enum { BUFFER = 1 << 20, NOTES_MAX = 64 << 20, NOTE_NAME_MAX = 8, HEADERS_MAX = 1 << 24 };
 
 struct extraction {
     struct core_extract *result;
@@ -25,7 +26,10 @@ struct extraction {
     uint64_t at, out; /* places in both files */
     unsigned slot;
     uintptr_t vdso;
-    struct space *head; /* the registry up to the files; NULL: not seen */
+    struct space *head;          /* the registry up to the files; NULL: not seen */
+    struct space_shared *shared; /* NULL: not seen */
+    _Atomic uint64_t *overflow;  /* of the task's mappings elsewhere */
+    size_t overflow_count;
     struct core_record record;
     int has_slot, has_child;
     struct code code;              /* of the space; path empty: no thread runs it */
@@ -65,21 +69,17 @@ static int skip_to(struct extraction *x, uint64_t offset)
     return 0;
 }
 
-static int read_headers(struct extraction *x)
+/* Reads the program headers, of which `first` has been read if it is not NULL, and the notes. */
+static int read_header_table(struct extraction *x, const Elf64_Phdr *first)
 {
-    Elf64_Ehdr header;
-    if (read_some(x, &header, sizeof(header)) != sizeof(header) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE ||
-        header.e_machine != ARCH_ELF_MACHINE || header.e_phentsize != sizeof(Elf64_Phdr) ||
-        header.e_phnum == PN_XNUM || header.e_phnum == 0)
-        return -ENOEXEC;
-    x->count = header.e_phnum;
+    const size_t size = x->count * sizeof(*x->headers), done = first ? sizeof(*first) : 0;
     x->headers = calloc(x->count, sizeof(*x->headers));
     x->kept = calloc(x->count, sizeof(*x->kept));
     if (!x->headers || !x->kept)
         return -ENOMEM;
-    size_t size = x->count * sizeof(*x->headers);
-    if (skip_to(x, header.e_phoff) != 0 || read_some(x, x->headers, size) != size ||
+    if (first)
+        x->headers[0] = *first;
+    if (read_some(x, (char *)x->headers + done, size - done) != size - done ||
         x->headers[0].p_type != PT_NOTE || x->headers[0].p_filesz > NOTES_MAX)
         return -ENOEXEC;
     x->notes_size = x->headers[0].p_filesz;
@@ -90,6 +90,30 @@ static int read_headers(struct extraction *x)
                    read_some(x, x->notes, x->notes_size) == x->notes_size
                ? 0
                : -ENOEXEC;
+}
+
+static int read_headers(struct extraction *x)
+{
+    Elf64_Ehdr header;
+    if (read_some(x, &header, sizeof(header)) != sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE ||
+        header.e_machine != ARCH_ELF_MACHINE || header.e_phentsize != sizeof(Elf64_Phdr) ||
+        header.e_phnum == 0)
+        return -ENOEXEC;
+    x->count = header.e_phnum;
+    if (header.e_phnum == PN_XNUM) {
+        /* The number is in a section header at the end of the file. But the kernel writes the
+         * notes, which the first header is about, right behind the headers. */
+        Elf64_Phdr notes;
+        if (skip_to(x, header.e_phoff) != 0 || read_some(x, &notes, sizeof(notes)) != sizeof(notes))
+            return -ENOEXEC;
+        uint64_t count = (notes.p_offset - header.e_phoff) / sizeof(notes);
+        if (notes.p_offset < header.e_phoff || count < PN_XNUM || count > HEADERS_MAX)
+            return -ENOEXEC;
+        x->count = (unsigned)count;
+        return read_header_table(x, &notes);
+    }
+    return skip_to(x, header.e_phoff) == 0 ? read_header_table(x, NULL) : -ENOEXEC;
 }
 
 /* ---- Notes ---- */
@@ -164,6 +188,67 @@ static int is_zero(const char *bytes, size_t size)
     return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
+static_assert(offsetof(struct space, files) <= offsetof(struct space, shared) &&
+                  offsetof(struct space, shared) < offsetof(struct space, slots),
+              "the order in which a pipe is read");
+
+static void read_shared(struct extraction *x)
+{
+    free(x->shared);
+    x->shared = malloc(sizeof(*x->shared));
+    if (x->shared && read_some(x, x->shared, sizeof(*x->shared)) == sizeof(*x->shared))
+        return;
+    free(x->shared);
+    x->shared = NULL;
+}
+
+/* Whether the task uses the mapping, which several tasks may share. */
+static int uses_shared(const struct extraction *x, uintptr_t start)
+{
+    return x->shared && (atomic_load_explicit(
+                             &x->shared->mappings[shared_window_index(start)].users[x->slot / 64],
+                             memory_order_relaxed) >>
+                             x->slot % 64 &
+                         1);
+}
+
+static uintptr_t overflow_at(const struct extraction *x)
+{
+    return intervals_overflow(x->slot, INTERVALS_OUT_OF_RANGE);
+}
+
+/* Whether the segment, which is before those that the task may share, holds the overflow of the
+ * list of the task's mappings elsewhere. */
+static int has_overflow(const struct extraction *x, const Elf64_Phdr *header)
+{
+    return x->has_slot && !x->overflow && header->p_vaddr <= overflow_at(x) &&
+           overflow_at(x) - header->p_vaddr < header->p_filesz;
+}
+
+static int read_overflow(struct extraction *x, const Elf64_Phdr *header)
+{
+    uint64_t from = overflow_at(x) - header->p_vaddr, size = header->p_filesz - from;
+    size = size < INTERVALS_OVERFLOW_BYTES ? size : INTERVALS_OVERFLOW_BYTES;
+    x->overflow = malloc(INTERVALS_OVERFLOW_BYTES);
+    if (!x->overflow)
+        return -ENOMEM;
+    int result = skip_to(x, header->p_offset + from);
+    if (result == 0)
+        x->overflow_count = read_some(x, x->overflow, size) / sizeof(*x->overflow);
+    return result;
+}
+
+static int has_interval(const _Atomic uint64_t *words, size_t count, uintptr_t address)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+        if (interval_is_certain(word) && address >= interval_start(word) &&
+            address < interval_end(word))
+            return 1;
+    }
+    return 0;
+}
+
 /* Reads the head of the registry and the task's slot. */
 static int read_registry(struct extraction *x)
 {
@@ -175,6 +260,8 @@ static int read_registry(struct extraction *x)
         return -ENOMEM;
     if (read_some(x, x->head, head) != head || !registry_matches(x->head, NULL))
         return -ESRCH;
+    if (skip_to(x, start + offsetof(struct space, shared)) == 0)
+        read_shared(x);
     if (slot < head) /* the slots begin within what was read */
         memcpy(&x->record.slot, (const char *)x->head + slot, sizeof(x->record.slot));
     else if (skip_to(x, start + slot) != 0 ||
@@ -189,15 +276,12 @@ static int is_its_own(const struct extraction *x, uintptr_t start, uintptr_t end
 {
     if (layout_slot_of(start) == x->slot || (x->vdso >= start && x->vdso < end))
         return 1;
+    if (shared_windows_contain(start))
+        return uses_shared(x, start);
     const struct space_intervals *others =
         &x->record.slot.interpose.intervals[INTERVALS_OUT_OF_RANGE];
-    for (unsigned i = 0; x->has_slot && i < INTERVALS_IN_SLOT; i++) {
-        uint64_t word = atomic_load_explicit(&others->words[i], memory_order_relaxed);
-        if (interval_is_certain(word) && start >= interval_start(word) &&
-            start < interval_end(word))
-            return 1;
-    }
-    return 0;
+    return x->has_slot && (has_interval(others->words, INTERVALS_IN_SLOT, start) ||
+                           has_interval(x->overflow, x->overflow_count, start));
 }
 
 /* The file that holds the code of the space, if a thread is in that code: a system call that
@@ -253,6 +337,11 @@ static int copy_memory(struct extraction *x, const Elf64_Phdr *header)
 
 static int keep(struct extraction *x, const Elf64_Phdr *header)
 {
+    /* The notes come after it and would not fit. The kernel stops when the pipe is closed. */
+    if (header->p_filesz > x->result->most || x->out > x->result->most - header->p_filesz) {
+        x->result->write_error = EFBIG;
+        return -EIO;
+    }
     Elf64_Phdr *kept = &x->kept[x->kept_count++];
     int result = copy_memory(x, header);
     *kept = *header;
@@ -276,6 +365,8 @@ static int pass_memory(struct extraction *x)
                 find_code(x);
         } else if (x->code.path[0] && header->p_vaddr == x->code.base && header->p_filesz)
             result = read_code(x, header);
+        else if (has_overflow(x, header))
+            result = read_overflow(x, header);
         else if (is_its_own(x, header->p_vaddr, header->p_vaddr + header->p_memsz))
             result = keep(x, header);
     }
@@ -431,6 +522,10 @@ static int write_notes(struct extraction *x)
     }
     Elf64_Phdr header = {
         .p_type = PT_NOTE, .p_offset = x->out, .p_filesz = notes.size, .p_align = 4};
+    if (x->kept_count + 1 >= PN_XNUM) {
+        free(notes.bytes);
+        return -E2BIG;
+    }
     Elf64_Ehdr file = core_header(x->kept_count + 1);
     int result = notes.failed ? -ENOMEM : put(x, notes.bytes, notes.size, x->out);
     free(notes.bytes);
@@ -463,6 +558,8 @@ int core_extract(struct core_extract *extract)
     free(x.kept);
     free(x.notes);
     free(x.head);
+    free(x.shared);
+    free(x.overflow);
     free(x.buffer);
     return result;
 }

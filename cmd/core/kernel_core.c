@@ -119,9 +119,8 @@ static int extract_as_user(const struct core_from *from, struct core_extract *re
         fflush(NULL);
         _exit(status);
     }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return 1;
+    if (user_await(child, &status) < 0)
+        return 1;
     if (WIFSIGNALED(status))
         fprintf(stderr, "onespace core: the process that read the core was ended by signal %d\n",
                 WTERMSIG(status));
@@ -154,9 +153,9 @@ static int open_core(const struct core_from *from, struct stat *status)
 
 int core_from(const struct core_from *from)
 {
-    struct core_extract request = {.to = -1, .opens_nothing = from->is_crashed};
-    struct stat status;
     uint64_t most = from->limit < from->most ? from->limit : from->most;
+    struct core_extract request = {.to = -1, .most = most, .opens_nothing = from->is_crashed};
+    struct stat status;
     if (from->is_crashed && from->limit == 0)
         return 0; /* the user wants no core */
     request.from = open_core(from, &status);

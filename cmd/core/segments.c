@@ -109,7 +109,8 @@ static uint64_t bytes_of(const struct core_memory *memory, const struct map_regi
         return filter & (is_shared ? SHARED_HUGE : PRIVATE_HUGE) ? size : 0;
     if (is_shared)
         return filter & (is_anonymous ? SHARED_ANONYMOUS : SHARED_FILES) ? size : 0;
-    if (region->anonymous > 0 && (filter & PRIVATE_ANONYMOUS))
+    /* Without smaps (CONFIG_PROC_PAGE_MONITOR) nothing says what was touched. */
+    if ((region->anonymous > 0 || !memory->map.counted) && (filter & PRIVATE_ANONYMOUS))
         return size;
     if (!region->name) /* nothing was touched */
         return 0;

@@ -63,7 +63,8 @@ static void end_by_signal(int number)
 {
     if (child_group)
         kill(-child_group, SIGTERM);
-    interrupted();
+    if (interrupted)
+        interrupted();
     signal(number, SIG_DFL);
     raise(number);
 }
@@ -288,6 +289,7 @@ struct request {
 static int report(const struct request *request)
 {
     width = output_width(stdout);
+    doctor_on_interrupt(NULL); /* ends the check that runs in a child */
     if (json.out)
         json_open(&json, NULL, '[');
     if (request->ranks)

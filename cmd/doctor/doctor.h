@@ -52,7 +52,7 @@ void job_write_findings(void);
 int doctor_child(void (*function)(int out, void *context), void *context, char *answer, size_t size,
                  int timeout_ms);
 /* From now on a signal that ends this command ends the running child's process group, too, and
- * calls function, which may only call what signal handlers may. */
+ * calls function, which may be NULL and only call what signal handlers may. */
 void doctor_on_interrupt(void (*function)(void));
 /* Runs a program and keeps the start of its output. The same result. */
 int doctor_command(char *const argv[], char *output, size_t size, int timeout_ms);

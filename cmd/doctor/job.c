@@ -556,10 +556,6 @@ static void say_nodes(struct allocation *allocation, int status, char *output)
                    launchers_reason(output));
 }
 
-static void leave_nothing(void)
-{
-}
-
 /* Runs the launcher. Its wait status, or a negative error number. */
 static int start_checks(const struct allocation *allocation, char *output)
 {
@@ -567,7 +563,6 @@ static int start_checks(const struct allocation *allocation, char *output)
     char *argv[] = {"sh", "-c", script, "sh", (char *)file_self(), "doctor", "--as-node", NULL};
     snprintf(script, sizeof(script), "exec %s \"$@\"", allocation->command);
     clean_environment();
-    doctor_on_interrupt(leave_nothing); /* ends the launcher */
     return doctor_command(argv, output, OUTPUT_BYTES, JOB_TIMEOUT_MS);
 }
 

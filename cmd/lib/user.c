@@ -8,6 +8,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -15,7 +16,10 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/proc.h"
 
 #if defined(__x86_64__)
 #define NATIVE AUDIT_ARCH_X86_64
@@ -73,6 +77,32 @@ int user_become(uid_t uid, gid_t gid)
     if (uid != 0 && (setuid(0) == 0 || has_capabilities()))
         return -EPERM;
     return deny_typing();
+}
+
+int user_is_stopped(pid_t pid)
+{
+    enum { LOOKS = 5, LOOK_US = 100000 };
+    struct proc_stat stat;
+    for (int i = 0; i < LOOKS; i++) {
+        if (proc_read_stat(pid, &stat) != 0 || stat.state != 'T')
+            return 0;
+        usleep(LOOK_US);
+    }
+    return 1;
+}
+
+int user_await(pid_t child, int *status)
+{
+    for (;;) {
+        if (waitpid(child, status, WUNTRACED) < 0) {
+            if (errno != EINTR)
+                return -errno;
+        } else if (!WIFSTOPPED(*status)) {
+            return 0;
+        } else if (user_is_stopped(child)) {
+            kill(child, SIGKILL);
+        }
+    }
 }
 
 int user_open_regular(const char *path)

@@ -14,6 +14,13 @@
  * error the caller must end. */
 int user_become(uid_t uid, gid_t gid);
 
+/* Whether the process has been stopped for half a second: its user may send it signals. One that a
+ * terminal stops is continued together with the caller. */
+int user_is_stopped(pid_t pid);
+/* Waits for a child that became another user, and kills it if it was stopped. 0 with its status, or
+ * -errno. */
+int user_await(pid_t child, int *status);
+
 /* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL
  * if it is not a regular file. Nothing else is opened, because opening a FIFO blocks, and opening
  * some devices has effects. */

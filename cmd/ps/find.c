@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -355,15 +356,28 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
     return value;
 }
 
-/* The process may have been compromised by the memory that it read: removes control characters. */
-static void copy_without_controls(int from, FILE *to)
+/* Copies a child's output until the child ends, or its user stops it. The process may have been
+ * compromised by the memory that it read: removes control characters, and kills it if there is no
+ * end to its output. */
+static void copy_without_controls(pid_t child, int from, FILE *to)
 {
+    enum { CHECK_MS = 500, MOST = 256 << 20 };
     char text[4096];
-    size_t kept = 0; /* the first byte of what may be a control character of two */
-    ssize_t got;
-    while ((got = read(from, text + kept, sizeof(text) - kept)) > 0 ||
-           (got < 0 && errno == EINTR)) {
+    size_t kept = 0, total = 0; /* kept: the first byte of what may be a control character of two */
+    struct pollfd readable = {from, POLLIN, 0};
+    for (;;) {
+        int ready = poll(&readable, 1, CHECK_MS);
+        if ((ready == 0 && user_is_stopped(child)) || total > MOST) {
+            kill(child, SIGKILL);
+            return;
+        }
+        if (ready <= 0)
+            continue;
+        ssize_t got = read(from, text + kept, sizeof(text) - kept);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return;
         size_t size = kept + (got > 0 ? (size_t)got : 0);
+        total += size;
         kept = size > 1 && text[size - 1] == '\xc2';
         output_clean_lines(text, size - kept);
         fwrite(text, 1, size - kept, to);
@@ -403,23 +417,35 @@ static int visit_as_user(const struct ps_query *query, const struct ps_key *key,
 static int visit_in_child(const struct ps_query *query, const struct ps_key *key,
                           const struct ps_member *members, unsigned count)
 {
-    int ends[2], status;
+    int ends[2], status, error = 0;
+    char *text = NULL;
+    size_t size = 0;
     fflush(NULL);
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return -errno;
+    FILE *output = open_memstream(&text, &size);
+    if (!output || pipe2(ends, O_CLOEXEC) != 0) {
+        error = -errno;
+        if (output)
+            fclose(output);
+        free(text);
+        return error;
+    }
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
         _exit(visit_as_user(query, key, members, count, ends[1]));
     }
-    int error = child < 0 ? -errno : 0;
+    error = child < 0 ? -errno : 0;
     close(ends[1]);
     if (child > 0 && query->out)
-        copy_without_controls(ends[0], *query->out);
+        copy_without_controls(child, ends[0], output);
     close(ends[0]);
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
+    if (child > 0)
+        error = user_await(child, &status);
+    /* The output of a child that was killed is incomplete. */
+    if (fclose(output) == 0 && query->out && error == 0 && WIFEXITED(status) &&
+        WEXITSTATUS(status) <= PS_VALUE_MAX)
+        fwrite(text, 1, size, *query->out);
+    free(text);
     if (error == 0 && WIFSIGNALED(status))
         fprintf(stderr,
                 "%s: a space of user %u is left out: the process that read it was ended by signal "

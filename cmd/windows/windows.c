@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,15 @@ static const char *state_name(enum windows_state state)
 
 /* ---- Reading ---- */
 
+static int fail_to_find(const char *file, int result, struct storage_error *error)
+{
+    return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
+                        result == -EACCES
+                            ? "run it as the user whose job made them"
+                            : "give the data files of windows with versions, the value of "
+                              "their hint storage_alloc_filename");
+}
+
 static int open_directory(struct windows_list *list, unsigned index, const char *file, int lock,
                           struct storage_error *error)
 {
@@ -67,11 +78,7 @@ static int open_directory(struct windows_list *list, unsigned index, const char 
     if (refusal)
         return storage_fail(error, result, "%s.versions: %s", file, refusal);
     if (result < 0)
-        return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
-                            result == -EACCES
-                                ? "run it as the user whose job made them"
-                                : "give the data files of windows with versions, the value of "
-                                  "their hint storage_alloc_filename");
+        return fail_to_find(file, result, error);
     list->directories[index] = result;
     return lock ? versions_lock(list->directories[index], file, 0, 0, &list->locks[index], error)
                 : 0;
@@ -314,14 +321,22 @@ static void time_text(char text[32], int64_t seconds)
 
 /* ---- For people ---- */
 
+/* A file's name, which may be another user's, as a terminal may see it. Until the next call. */
+static const char *clean_name(const char *file)
+{
+    static char text[PATH_MAX];
+    snprintf(text, sizeof(text), "%s", file);
+    return output_clean(text);
+}
+
 static void print_damage(const struct windows_version *version)
 {
     for (unsigned i = 0; i < version->count; i++) {
         const struct windows_part *part = &version->part[i];
         if (part->damage)
             printf("version %" PRIu64 ": %s.versions/rank-%u.slot-%u: byte %" PRIu64 ": %s\n",
-                   part->slot.record.version, part->file, part->slot.rank, part->slot.number,
-                   part->damage_at,
+                   part->slot.record.version, clean_name(part->file), part->slot.rank,
+                   part->slot.number, part->damage_at,
                    part->damage == -EUCLEAN ? "the data do not fit their checksum"
                                             : strerror(-part->damage));
     }
@@ -433,7 +448,7 @@ static int show(char **files, unsigned count, const struct request *request)
         fprintf(stderr,
                 "onespace windows: %s.versions holds no version: no commit has completed, or "
                 "all were given up\n",
-                files[0]);
+                clean_name(files[0]));
     int status = status_of(&list);
     free_list(&list);
     return status;
@@ -449,18 +464,39 @@ static int repair(char **files, unsigned count)
     return 0;
 }
 
+/* The user of a directory of versions, or of the directory that it is in if root's are in another
+ * user's, who may exchange them. 0 or -errno: -ENOTDIR for a link. */
+static int find_owner(const char *file, struct stat *owner)
+{
+    struct stat outer;
+    char *name = versions_directory_name(file);
+    int error = !name ? -ENOMEM : lstat(name, owner) != 0 ? -errno : 0;
+    if (error == 0 && !S_ISDIR(owner->st_mode))
+        error = -ENOTDIR;
+    if (error == 0 && owner->st_uid == 0) {
+        if (stat(dirname(name), &outer) != 0)
+            error = -errno;
+        else if (outer.st_uid != 0)
+            *owner = outer;
+    }
+    free(name);
+    return error;
+}
+
 /* Root reads the versions of another user, which may contain anything, as that user. 0 or -1 with a
  * message. */
 static int become_owner(char **files, unsigned count)
 {
-    struct stat owner, status;
+    struct stat owner = {0}, status;
     unsigned known = 0;
     for (unsigned i = 0; geteuid() == 0 && i < count; i++) {
-        char *name = versions_directory_name(files[i]);
-        int has_directory = name && stat(name, &status) == 0;
-        free(name);
-        if (!has_directory)
-            continue; /* read_files will say so */
+        struct storage_error error = {""};
+        int found = find_owner(files[i], &status);
+        if (found < 0) { /* what appears there later may be anybody's */
+            fail_to_find(files[i], found, &error);
+            fprintf(stderr, "onespace windows: %s\n", output_clean(error.text));
+            return -1;
+        }
         if (known++ == 0)
             owner = status;
         if (status.st_uid != owner.st_uid) {
@@ -474,7 +510,7 @@ static int become_owner(char **files, unsigned count)
         fprintf(stderr,
                 "onespace windows: %s.versions is of user %u, and this process cannot become that "
                 "user: %s\n",
-                files[0], (unsigned)owner.st_uid, strerror(-error));
+                clean_name(files[0]), (unsigned)owner.st_uid, strerror(-error));
     return error;
 }
 

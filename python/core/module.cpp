@@ -9,9 +9,16 @@
 namespace errors
 {
 
+// Names of files in it may be no UTF-8.
+static nb::object decoded(const std::string &message)
+{
+    return nb::steal(
+        PyUnicode_DecodeFSDefaultAndSize(message.data(), static_cast<Py_ssize_t>(message.size())));
+}
+
 void raise(PyObject *type, const std::string &message)
 {
-    PyErr_SetString(type, message.c_str());
+    PyErr_SetObject(type, decoded(message).ptr());
     throw nb::python_error();
 }
 
@@ -22,7 +29,7 @@ void raise_errno(int result, const std::string &message)
     nb::object type = nb::borrow(PyExc_OSError);
     if (result == -EOWNERDEAD)
         type = nb::module_::import_("onespace.tasks").attr("OwnerEnded");
-    nb::object error = type(-result, message);
+    nb::object error = type(-result, decoded(message));
     PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
     throw nb::python_error();
 }

@@ -77,11 +77,23 @@ struct Affinity { // a CPU set of any size
     }
 };
 
-int spawn(const std::string &file, const Strings &arguments,
-          const std::optional<Strings> &environment, int directory,
+Strings strings_of(const std::vector<nb::bytes> &values)
+{
+    Strings result;
+    for (const nb::bytes &value : values)
+        result.emplace_back(value.c_str(), value.size());
+    return result;
+}
+
+// Words and variables as the system has them: bytes.
+int spawn(const std::vector<nb::bytes> &words,
+          const std::optional<std::vector<nb::bytes>> &variables, int directory,
           const std::vector<std::pair<int, int>> &descriptors, int number, int ntasks,
           unsigned flags, const std::vector<int> &cpus)
 {
+    const Strings arguments = strings_of(words);
+    const Strings environment = variables ? strings_of(*variables) : Strings();
+    const std::string &file = arguments.at(0);
     struct onespace_spawn_attr attr = ONESPACE_SPAWN_ATTR_INIT;
     char message[1024] = "";
     init();
@@ -103,15 +115,13 @@ int spawn(const std::string &file, const Strings &arguments,
         attr.cpus = affinity.sets.data();
         attr.cpus_size = affinity.sets.size() * sizeof(cpu_set_t);
     }
-    static const Strings none;
     const char *path = errors::c_string(file, "the program's name");
     std::vector<char *> argv = pointers(arguments, "an argument"),
-                        envp = pointers(environment ? *environment : none,
-                                        "a variable of the environment");
+                        envp = pointers(environment, "a variable of the environment");
     int id;
     {
         GilRelease unlocked;
-        id = onespace_spawn(path, argv.data(), environment ? envp.data() : nullptr, &attr);
+        id = onespace_spawn(path, argv.data(), variables ? envp.data() : nullptr, &attr);
     }
     if (id < 0)
         errors::raise_errno(id, *message ? message : file + ": cannot be started: " + reason(id));
@@ -274,9 +284,9 @@ void add_tasks(nb::module_ &module)
     module.def("task_of_number", task_of_number, nb::arg("number"));
     module.def(
         "pid", [](int id) { return init(), onespace_pid(id); }, nb::arg("id"));
-    module.def("spawn", spawn, nb::arg("file"), nb::arg("arguments"), nb::arg("environment").none(),
-               nb::arg("directory"), nb::arg("descriptors"), nb::arg("number"), nb::arg("ntasks"),
-               nb::arg("flags"), nb::arg("cpus"));
+    module.def("spawn", spawn, nb::arg("words"), nb::arg("variables").none(), nb::arg("directory"),
+               nb::arg("descriptors"), nb::arg("number"), nb::arg("ntasks"), nb::arg("flags"),
+               nb::arg("cpus"));
     module.def("wait", wait, nb::arg("id"), nb::arg("timeout").none(), nb::arg("ended"));
     module.def("kill", kill_task, nb::arg("id"), nb::arg("signal"));
     module.def("call", call, nb::arg("id"), nb::arg("name"), nb::arg("args"));

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import signal as _signal
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Union
 
@@ -12,7 +13,7 @@ from . import _core
 ROOT: int = _core.ROOT
 """The root's id."""
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 File = Union[int, IO, None]
 
 
@@ -85,13 +86,24 @@ class Task:
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the task has ended; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
-            if not self._ended and not _core.wait(self.id, timeout, self._ended):
-                raise TimeoutError(f"{self} still runs after {timeout} s")
+            try:
+                if not self._ended and not _core.wait(self.id, timeout, self._ended):
+                    raise TimeoutError(f"{self} still runs after {timeout} s")
+            except ChildProcessError:
+                if not self._other_thread_has_status():
+                    raise
             pid, status, self.user_s, self.system_s = self._ended[0]
             if self.pid < 0:  # the task ended before spawn asked for it
                 self.pid = pid
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
+
+    def _other_thread_has_status(self) -> bool:
+        """The status is given once: another thread of this program may have it, and be about to store it."""
+        end = time.monotonic() + 1
+        while not self._ended and time.monotonic() < end:
+            time.sleep(0.0001)
+        return bool(self._ended)
 
     def poll(self) -> int | None:
         """The return code, or None while the task runs."""
@@ -150,7 +162,7 @@ def _descriptor(file: File) -> int:
     return file if isinstance(file, int) else file.fileno()
 
 
-def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd: PathLike | None = None,
+def spawn(args: Sequence[PathLike], *, env: Mapping[str | bytes, PathLike] | None = None, cwd: PathLike | None = None,
           stdin: File = None, stdout: File = None, stderr: File = None, close_fds: bool = False,
           pass_fds: Iterable[int] = (), number: int | None = None, ntasks: int | None = None,
           cpus: Iterable[int] = (), new_session: bool = False, hold: bool = False,
@@ -166,7 +178,7 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
     ValueError: an argument or a variable contains a null byte, or a variable's name contains "=".
     FileNotFoundError, PermissionError: the program's file cannot be executed. OSError with ENOEXEC: the program cannot
     be a task; the message has the reason and the fix. The space ends with this program: wait for the tasks."""
-    words = [os.fspath(word) for word in ([args] if isinstance(args, (str, os.PathLike)) else args)]
+    words = [os.fspath(word) for word in ([args] if isinstance(args, (str, bytes, os.PathLike)) else args)]
     if not words:
         raise ValueError("args is empty: give a program and its arguments")
     if (number is None) != (ntasks is None):
@@ -187,21 +199,21 @@ def spawn(args: Sequence[PathLike], *, env: Mapping[str, str] | None = None, cwd
             file.flush()
     directory = -1 if cwd is None else os.open(cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        id = _core.spawn(words[0], words, environment, directory, descriptors, -1 if number is None else number,
-                         -1 if ntasks is None else ntasks, flags, list(cpus))
+        id = _core.spawn([os.fsencode(word) for word in words], environment, directory, descriptors,
+                         -1 if number is None else number, -1 if ntasks is None else ntasks, flags, list(cpus))
     finally:
         if directory >= 0:
             os.close(directory)
-    task = Task(id, words, _core.pid(id))
+    task = Task(id, [os.fsdecode(word) for word in words], _core.pid(id))
     if task.pid < 0:
         task.wait()  # the status has the process id of a task that has ended
     return task
 
 
-def _variable(name: str, value: str) -> str:
-    if "=" in name:
+def _variable(name: str | bytes, value: PathLike) -> bytes:
+    if b"=" in os.fsencode(name):
         raise ValueError(f"illegal environment variable name: {name!r} contains '='")
-    return f"{name}={value}"
+    return os.fsencode(name) + b"=" + os.fsencode(value)
 
 
 def _is_open(descriptor: int) -> bool:

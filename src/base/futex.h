@@ -46,10 +46,7 @@ static inline long futex_wait(const void *word, uint32_t value, uint64_t deadlin
 static inline int futex_wait_two(const void *word, uint32_t value, const void *kernels_word,
                                  uint32_t kernels_value, uint64_t deadline)
 {
-    enum {
-        FUTEX_WAITV = 449,
-        FUTEX_SIZE_32 = 2
-    }; /* on all architectures; linux/futex.h may be old */
+    enum { FUTEX_WAITV = 449, FUTEX_SIZE_32 = 2 }; /* which older headers lack */
     const struct {
         uint64_t value, address;
         uint32_t flags, reserved;

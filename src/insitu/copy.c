@@ -172,7 +172,7 @@ struct request {
     /* From the first part found; the other parts must agree. */
     unsigned dimensions;
     uint64_t global_shape[ONESPACE_INSITU_DIMENSIONS];
-    /* What no part has had yet, as extents that do not overlap. Parts may overlap. */
+    /* Elements that no part has had yet, as extents that do not overlap. Parts may overlap. */
     struct extent *missing;
     size_t missing_count, missing_room;
 };

@@ -78,7 +78,7 @@ int pip_barrier_fin(pip_barrier_t *barrp)
 #define WAITERS 0x80000000u
 #define OWNER   0x3fffffffu
 
-#define NO_EXPORT "onespace.pip.none" /* a name that nobody exports */
+#define NO_EXPORT "onespace.pip.none" /* a name that is never exported */
 
 static int change_word(pip_mutex_t *mutex, uint32_t from, uint32_t to)
 {

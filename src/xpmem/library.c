@@ -57,9 +57,9 @@ struct device_attach {
 
 static _Atomic int device = -1; /* set by the first thread to open it, by compare-and-swap */
 
-/* Opens the device unless it is open: 0 or -errno (-ENOENT without the module). No descriptor of it
- * is ever closed, not even a second one: at each close the module forgets all segments and permits
- * of the calling process. */
+/* Opens the device unless it is open: 0 or -errno (-ENOENT without the module). Its descriptors
+ * stay open, and so does a second one that another thread has opened: at each close the module
+ * forgets all segments and permits of the calling process. */
 static long device_open(void)
 {
     struct stat status;

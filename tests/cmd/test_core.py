@@ -522,11 +522,12 @@ def test_root_gets_the_core_of_a_users_task(job, started, dumped, somebody, tmp_
     """The task is read with the rights of its user, who may not write where root does."""
     run = started(dumped, preexec_fn=somebody)
     pid = pid_of(job, run)
+    (tmp_path / "core").mkdir()
     for target, file in ((str(pid), tmp_path / f"core.{pid}"), (str(pid), tmp_path / "named")):
         options = ["-o", str(file)] if file.name == "named" else []
         job.run([*CORE, *options, target], cwd=tmp_path).expect(shows=f"{file.name}: task 1 (pid {pid}), 4 threads")
         assert file.stat().st_uid == 0 and len(Core(file).loads) > 5
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([f"core.{pid}", "named"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["core", f"core.{pid}", "named"])
 
 
 def test_task_that_is_traced_already_is_refused(job, started, dumped, tmp_path):

@@ -327,6 +327,14 @@ def test_launcher_that_hangs_is_given_up(doctor, environment):
     assert line["status"] == "warning" and "no answer" in line["finding"]
 
 
+def test_interrupted_doctor_ends_the_check_that_hangs(job, environment, tmp_path):
+    env = environment(f": >{tmp_path}/started; exec /bin/sleep 600")
+    command = job.start(DOCTOR, env={**env, "PATH": f"{env['PATH']}:{os.environ['PATH']}"})
+    assert eventually((tmp_path / "started").exists)
+    command.process.send_signal(signal.SIGINT)
+    assert command.finish().code == 128 + signal.SIGINT
+
+
 def test_launcher_that_fails_is_reported(doctor, environment):
     line = only(doctor(env=environment("echo no licence; exit 3")), "launcher")
     assert line["status"] == "warning" and "no licence" in line["finding"]

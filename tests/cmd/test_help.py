@@ -31,6 +31,13 @@ def test_help_fits_80_columns(words):
     assert not [line for line in text.splitlines() if len(line) > 80 or line != line.rstrip()]
 
 
+@pytest.mark.parametrize("words", [["help"], ["ps", "--json"], ["check", "sh"]], ids=str)
+def test_output_that_cannot_be_written_is_an_error(words):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([ONESPACE, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1 and "No space left on device" in result.stderr, result
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_is_a_command_too(job, command):
     assert job.run([ONESPACE, "help", command]).out == help_of(command)

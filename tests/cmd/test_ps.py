@@ -1,6 +1,7 @@
 """onespace ps: spaces and their tasks, seen from outside. Other spaces may be on the machine: each test
 looks for its own."""
 import errno
+import json
 import os
 import pathlib
 import re
@@ -285,6 +286,14 @@ def test_root_reads_the_space_of_a_user_as_that_user(job, started, somebody, too
     readers = {(line.split()[0], at > dropped) for at, line in enumerate(lines)
                if re.search(r" process_vm_readv\(| pread64\([^\"]*\"1onspace", line)}
     assert readers == {(reader, True)}, lines
+
+
+def test_user_that_stops_the_reading_process_stops_nothing_else(job, started, somebody, guests):
+    theirs = started("sh", "-c", "echo ready; read x", preexec_fn=somebody)
+    result = job.run([*PS, "--json", str(theirs.pid)], env=interposed(guests, FAKE_STOP=1))
+    assert "was ended by signal 9" in result.err and json.loads(result.out) == [], str(result)
+    result = job.run([*PS, "--json"], env=interposed(guests, FAKE_STOP=1))
+    assert theirs.pid not in [space["root_pid"] for space in json.loads(result.out)], str(result)
 
 
 # ---- Many tasks ----

@@ -62,7 +62,7 @@ CONSTANTS = [
     ("libraries.md", "for two seconds", "src/launch/host_launch.c", "GRACE_MS", 1000),
     ("life-of-a-task.md", "{} MiB of guard", LAYOUT, "LAYOUT_STACK_GUARD", MIB),
     ("life-of-a-task.md", "waits up to {} seconds for the rest", "src/space/member_group.c", "LOAD_TIMEOUT_MS", 1000),
-    ("life-of-a-task.md", "PID every millisecond", "src/reaper/reaper.c", "EXEC_POLL_NS", MS),
+    ("life-of-a-task.md", "reads every millisecond", "src/reaper/reaper.c", "EXEC_POLL_NS", MS),
     ("life-of-a-task.md", "waits at most {} ms", "src/space/holds.c", "UNMAP_WAIT_NS", MS),
     ("life-of-a-task.md", "at most {} intervals", INTERVALS, "INTERVALS_MAX", 1),
     ("life-of-a-task.md", "signal {} (`THREAD_MODE_SIGNAL`)", "src/interpose/interpose.h", "THREAD_MODE_SIGNAL", 1),

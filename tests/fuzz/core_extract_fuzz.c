@@ -205,7 +205,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         change(data + 1, size - 1);
     }
     require(ftruncate(to, 0) == 0 && lseek(core, 0, SEEK_SET) == 0, "files");
-    struct core_extract request = {.from = core, .to = to, .opens_nothing = 1};
+    struct core_extract request = {.from = core, .to = to, .most = UINT64_MAX, .opens_nothing = 1};
     int result = core_extract(&request);
     require(result <= 0, "a result");
     if (result == 0)

@@ -191,6 +191,15 @@ def test_pips_lists_and_kills(job, guest):
     assert root.finish().code == 128 + signal.SIGTERM
 
 
+def test_pips_lists_all_of_a_large_space(job, guest):
+    root = job.start([BIN / "pip-exec", "-n", "25", guest, "wait"])
+    root.wait_for("task", 25)
+    listed = job.run([BIN / "pips", "-t", "guest"])
+    assert len(re.findall(r"(?m)^ *\d+ [0-9]L  guest$", listed.out)) >= 25, listed
+    root.signal(signal.SIGTERM)
+    root.finish()
+
+
 def test_pip_check_tells_roots_and_tasks(job, guest, tmp_path):
     assert job.run([BIN / "pip-check", "-b", guest]).code == 0
     job.run([BIN / "pip-check", "-v", "-r", "/bin/true"]).expect(1, says="not linked with libpip.so")

@@ -33,16 +33,18 @@ def test_methods_are_those_of_multiprocessing(program, kind):
                 assert list(pool.imap(square, iter(values), chunksize)) == [i * i for i in values]
                 assert sorted(pool.imap_unordered(square, values, chunksize)) == [i * i for i in values]
             assert list(pool.imap(square, [])) == []
-            got, errors, ready = [], [], threading.Semaphore(0)
+            got, errors = [], []
             def after(found):
                 def call(value):
+                    time.sleep(0.05)
                     found.append(value)
-                    ready.release()
                 return call
-            pool.apply_async(add, (1,), callback=after(got)), pool.map_async(square, [2], callback=after(got))
+            pool.apply_async(add, (1,), callback=after(got)).get(180)  # which waits for the callback
+            assert got == [1]
+            pool.map_async(square, [2], callback=after(got)).wait(180)
             failed = pool.apply_async(fail, ("reason",), callback=after(got), error_callback=after(errors))
-            for _ in range(3):
-                assert ready.acquire(timeout=180)
+            while not failed.ready():
+                time.sleep(0.001)
             assert sorted(got, key=str) == [1, [4]] and str(errors[0]) == "reason", (got, errors)
             assert failed.ready() and not failed.successful()
             with raises(ValueError, "reason"):

@@ -259,6 +259,35 @@ def test_text_with_a_null_byte_is_rejected(play):
         """)
 
 
+def test_words_and_variables_need_not_be_text(play):
+    """As subprocess: bytes, and what os.fsdecode makes of bytes that are no UTF-8."""
+    play(root="""
+        name = os.fsdecode(b"caf\\xe9")
+        assert onespace.spawn(["sh", "-c", 'test "$1" = "$2" && test "$A" = "$B"', "sh", name, b"caf\\xe9"],
+                              env={**os.environ, "A": name, b"B": b"caf\\xe9", name: "1"}).wait() == 0
+        assert onespace.spawn(b"true").args == ("true",)
+        with raises(FileNotFoundError, "caf"):
+            onespace.spawn([name])
+        """)
+
+
+def test_status_may_be_asked_for_by_two_threads(play):
+    play(root="""
+        import threading
+        for i in range(200):
+            task = onespace.spawn(["sh", "-c", "exit 3"])
+            codes = []
+            threads = [threading.Thread(target=lambda: codes.append(task.wait())) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while (code := task.poll()) is None:
+                pass
+            for thread in threads:
+                thread.join()
+            assert codes == [3, 3, 3] and code == 3, codes
+        """)
+
+
 def test_variable_with_an_equals_sign_in_its_name_is_rejected(play):
     play(root="""
         with raises(ValueError, "illegal environment variable name", "'X=Y'"):

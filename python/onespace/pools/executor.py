@@ -163,13 +163,14 @@ class Executor(_Base):
         return future
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable, timeout: float | None = None,
-            chunksize: int = 1) -> Iterator:
-        """As ProcessPoolExecutor.map: an iterator over fn(*items), in order."""
+            chunksize: int = 1, **options: Any) -> Iterator:
+        """As ProcessPoolExecutor.map: an iterator over fn(*items), in order. options: those of this version of Python,
+        such as buffersize."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if chunksize == 1:
-            return super().map(fn, *iterables, timeout=timeout)
-        chunks = super().map(partial(call_chunk, fn), chunks_of(zip(*iterables), chunksize), timeout=timeout)
+            return super().map(fn, *iterables, timeout=timeout, **options)
+        chunks = super().map(partial(call_chunk, fn), chunks_of(zip(*iterables), chunksize), timeout=timeout, **options)
         return itertools.chain.from_iterable(chunks)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

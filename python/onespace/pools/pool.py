@@ -13,6 +13,9 @@ from typing import Any
 
 from .executor import Condition, Executor, Future, call_chunk, chunks_of
 
+# Ctrl-C may end the thread that was about to run a callback: after so long the waiting thread does.
+CALLBACK_PATIENCE_S = 1.0
+
 
 class _TimeoutError(multiprocessing.TimeoutError, TimeoutError):
     """`except` with either class catches it."""
@@ -26,22 +29,35 @@ class AsyncResult:
         self._futures, self._combine = futures, combine
         self._unfinished = len(futures)
         self._lock = threading.Lock()
+        self._is_ready = threading.Event()  # after the callback, as in multiprocessing
+        self._callback_thread: int | None = None
         self._callback, self._error_callback = callback, error_callback
         for future in futures:
             future.add_done_callback(self._on_done)
-        if not futures and callback is not None:
-            callback(combine([]))
+        if not futures:
+            self._finish()
 
     def _on_done(self, future: Future) -> None:
         with self._lock:
             self._unfinished -= 1
             if self._unfinished > 0:
                 return
-        error = self._error()
-        if error is not None and self._error_callback is not None:
-            self._error_callback(error)
-        elif error is None and self._callback is not None:
-            self._callback(self._value())
+        self._finish()
+
+    def _finish(self) -> None:
+        """Run the callback, once."""
+        with self._lock:
+            if self._callback_thread is not None:
+                return
+            self._callback_thread = threading.get_ident()
+        try:
+            error = self._error()
+            if error is not None and self._error_callback is not None:
+                self._error_callback(error)
+            elif error is None and self._callback is not None:
+                self._callback(self._value())
+        finally:
+            self._is_ready.set()
 
     def _error(self) -> BaseException | None:
         for future in self._futures:
@@ -55,8 +71,8 @@ class AsyncResult:
         return self._combine([future.result() for future in self._futures])
 
     def ready(self) -> bool:
-        """Whether all calls are done."""
-        return all(future.done() for future in self._futures)
+        """Whether all calls are done, and the callback has run."""
+        return self._is_ready.is_set() or self._callback_thread == threading.get_ident()
 
     def successful(self) -> bool:
         """Whether no call raised an exception. ValueError: the result is not ready."""
@@ -69,6 +85,11 @@ class AsyncResult:
         left = timeout
         for future in self._futures:
             left = future.wait_done(left)
+        while not self.ready() and (left is None or left > 0):
+            step = CALLBACK_PATIENCE_S if left is None else min(left, CALLBACK_PATIENCE_S)
+            if not self._is_ready.wait(step) and step == CALLBACK_PATIENCE_S:
+                self._finish()
+            left = None if left is None else left - step
 
     def get(self, timeout: float | None = None) -> Any:
         """Return the result, or raise a call's exception. multiprocessing.TimeoutError: it is not ready in time."""

@@ -1,11 +1,12 @@
 /* tests/cmd/guests/interpose.c: a preloaded library that shows a command another machine: the files
  * below FAKE_ROOT in place of those of the same path, of directories those in /sys/class,
  * FAKE_RELEASE and FAKE_VERSION as the kernel's, and with FAKE_NO_PTRACE other processes' memory
- * forbidden, as under Yama. */
+ * forbidden, as under Yama. With FAKE_STOP a process that becomes another user is stopped. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,16 @@ int uname(struct utsname *names)
         snprintf(names->release, sizeof(names->release), "%s", release);
     if (result == 0 && version)
         snprintf(names->version, sizeof(names->version), "%s", version);
+    return result;
+}
+
+/* FAKE_STOP: as a user may do to a process that has become the user's. */
+int setresuid(uid_t real, uid_t effective, uid_t saved)
+{
+    int (*next)(uid_t, uid_t, uid_t) = (int (*)(uid_t, uid_t, uid_t))dlsym(RTLD_NEXT, "setresuid");
+    int result = next(real, effective, saved);
+    if (getenv("FAKE_STOP"))
+        raise(SIGSTOP);
     return result;
 }
 
