@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd/lib/options.h"
+#include "cmd/lib/output.h"
 #include "cmd/run/run.h"
 #include "launch/launch.h"
 #include "onespace.h"
@@ -124,15 +124,6 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* 0, or 1 with a message: a reader of incomplete output would take it for all. */
-static int check_output(const char *name)
-{
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return 0;
-    fprintf(stderr, "%s: cannot write to standard output: %s\n", name, strerror(errno));
-    return 1;
-}
-
 static int print_help(const char *name)
 {
     const struct command *command = name ? find_command(name) : NULL;
@@ -142,7 +133,7 @@ static int print_help(const char *name)
         help_print(stdout, command->help);
     else
         print_usage(stdout);
-    return check_output("onespace help");
+    return output_check("onespace help");
 }
 
 /* A tool that is preloaded for the program is loaded into this process, too. Tools for MPI programs
@@ -183,7 +174,7 @@ static int run_command(int argc, char **argv)
         return print_help(argv[2]);
     if (strcmp(argv[1], "--version") == 0) {
         printf("onespace %s\n", onespace_version());
-        return 0;
+        return output_check("onespace");
     }
     if (strcmp(argv[1], "host") == 0)
         return run(run_host, argc - 1, argv + 1);
@@ -195,7 +186,7 @@ static int run_command(int argc, char **argv)
     snprintf(name, sizeof(name), "onespace %s", command->name);
     argv[1] = name;
     int status = run(command->function, argc - 1, argv + 1);
-    return status == 0 && !runs_programs(command) ? check_output(name) : status;
+    return status == 0 && !runs_programs(command) ? output_check(name) : status;
 }
 
 int main(int argc, char **argv)

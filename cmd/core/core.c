@@ -81,13 +81,9 @@ int core_report_write_error(const char *path, int error)
     return 1;
 }
 
-int core_open_file(const char *path)
+/* A new file beside the one of that name: a descriptor, or -1 with a message. */
+static int open_temporary(const char *path)
 {
-    struct stat status;
-    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
-        fprintf(stderr, "onespace core: %s is not a regular file: name another with -o\n", path);
-        return -1;
-    }
     if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
         errno = ENAMETOOLONG;
     else {
@@ -98,6 +94,16 @@ int core_open_file(const char *path)
     core_report_write_error(path, errno);
     temporary[0] = 0;
     return -1;
+}
+
+int core_open_file(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        fprintf(stderr, "onespace core: %s is not a regular file: name another with -o\n", path);
+        return -1;
+    }
+    return open_temporary(path);
 }
 
 void core_discard_file(int fd)
@@ -293,7 +299,7 @@ static void dumped(const struct ps_key *key, int value, void *context)
 static int dump_as_user(const struct ps_query *query, struct request *request)
 {
     char path[32];
-    request->fd = core_open_file(request->file ? request->file : ".core");
+    request->fd = request->file ? core_open_file(request->file) : open_temporary("core");
     if (request->fd < 0)
         return 1;
     ps_each(query);

@@ -350,15 +350,45 @@ static int keep(struct extraction *x, const Elf64_Phdr *header)
     return result;
 }
 
-static int pass_memory(struct extraction *x)
+static int is_registry(const struct extraction *x, const Elf64_Phdr *header)
 {
     const uint64_t least = offsetof(struct space, slots) + (x->slot + 1) * sizeof(x->record.slot);
+    return header->p_type == PT_LOAD && header->p_vaddr == LAYOUT_REGISTRY &&
+           header->p_filesz >= least;
+}
+
+/* Reads what lists the task's mappings elsewhere before the pass over all memory: some of them have
+ * lower addresses than the registry. Not through a pipe, which has each byte once. */
+static int read_lists(struct extraction *x)
+{
+    uint64_t begin = x->at;
     int result = 0;
+    if (lseek(x->result->from, (off_t)begin, SEEK_SET) != (off_t)begin)
+        return 0;
+    for (unsigned i = 1; i < x->count && result == 0; i++) {
+        const Elf64_Phdr *header = &x->headers[i];
+        if (!is_registry(x, header) && !(header->p_type == PT_LOAD && has_overflow(x, header)))
+            continue;
+        if (header->p_offset < x->at) /* not as the kernel writes */
+            return -ENODATA;
+        result = is_registry(x, header) ? skip_to(x, header->p_offset) : read_overflow(x, header);
+        if (result == 0 && is_registry(x, header))
+            result = read_registry(x);
+    }
+    x->at = begin;
+    if (result == 0 && lseek(x->result->from, (off_t)begin, SEEK_SET) != (off_t)begin)
+        result = -errno;
+    return result;
+}
+
+static int pass_memory(struct extraction *x)
+{
+    int result = read_lists(x);
     for (unsigned i = 1; i < x->count && result == 0; i++) {
         const Elf64_Phdr *header = &x->headers[i];
         if (header->p_type != PT_LOAD)
             continue;
-        if (header->p_vaddr == LAYOUT_REGISTRY && header->p_filesz >= least) {
+        if (is_registry(x, header)) {
             result = skip_to(x, header->p_offset);
             result = result == 0 ? read_registry(x) : result;
             if (result == 0)
@@ -522,13 +552,18 @@ static int write_notes(struct extraction *x)
     }
     Elf64_Phdr header = {
         .p_type = PT_NOTE, .p_offset = x->out, .p_filesz = notes.size, .p_align = 4};
-    if (x->kept_count + 1 >= PN_XNUM) {
-        free(notes.bytes);
-        return -E2BIG;
-    }
     Elf64_Ehdr file = core_header(x->kept_count + 1);
+    Elf64_Shdr section = {.sh_info =
+                              x->kept_count + 1}; /* the number, if it is too large for `file` */
+    if (file.e_phnum == PN_XNUM) {
+        file.e_shoff = x->out + page_ceiling(notes.size);
+        file.e_shentsize = sizeof(section);
+        file.e_shnum = 1;
+    }
     int result = notes.failed ? -ENOMEM : put(x, notes.bytes, notes.size, x->out);
     free(notes.bytes);
+    if (result == 0 && file.e_shoff)
+        result = put(x, &section, sizeof(section), file.e_shoff);
     if (result == 0)
         result = put(x, &file, sizeof(file), 0);
     if (result == 0)

@@ -110,7 +110,8 @@ static uint64_t bytes_of(const struct core_memory *memory, const struct map_regi
     if (is_shared)
         return filter & (is_anonymous ? SHARED_ANONYMOUS : SHARED_FILES) ? size : 0;
     /* Without smaps (CONFIG_PROC_PAGE_MONITOR) nothing says what was touched. */
-    if ((region->anonymous > 0 || !memory->map.counted) && (filter & PRIVATE_ANONYMOUS))
+    int may_be_touched = !memory->map.counted && region->permissions[1] == 'w';
+    if ((region->anonymous > 0 || may_be_touched) && (filter & PRIVATE_ANONYMOUS))
         return size;
     if (!region->name) /* nothing was touched */
         return 0;

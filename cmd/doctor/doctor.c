@@ -69,13 +69,14 @@ static void end_by_signal(int number)
     raise(number);
 }
 
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
 void doctor_on_interrupt(void (*function)(void))
 {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     interrupted = function;
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (signal(numbers[i], end_by_signal) == SIG_IGN)
-            signal(numbers[i], SIG_IGN); /* nohup */
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+        if (signal(ending[i], end_by_signal) == SIG_IGN)
+            signal(ending[i], SIG_IGN); /* nohup */
 }
 
 static void enter_child(int out, void (*function)(int, void *), void *context)
@@ -109,21 +110,31 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
                  int timeout_ms)
 {
     int ends[2], status;
+    sigset_t all, mask;
     answer[0] = 0;
     fflush(NULL);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
+    sigfillset(&all); /* until end_by_signal knows the child */
+    sigprocmask(SIG_SETMASK, &all, &mask);
     pid_t child = fork();
+    int error = errno;
+    if (child == 0) {
+        for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
+            signal(ending[i], SIG_DFL);
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        enter_child(ends[1], function, context);
+    }
+    if (child > 0) {
+        setpgid(child, child); /* in both processes: either may be first */
+        child_group = child;
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
     if (child < 0) {
-        int error = errno;
         close(ends[0]);
         close(ends[1]);
         return -error;
     }
-    if (child == 0)
-        enter_child(ends[1], function, context);
-    setpgid(child, child); /* in both processes: either may be first */
-    child_group = child;
     close(ends[1]);
     int result = read_answer(ends[0], answer, size, now_ms() + timeout_ms);
     close(ends[0]);

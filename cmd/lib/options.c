@@ -221,7 +221,7 @@ int options_parse(int argc, char **argv, const struct command_option *options, c
     for (int value; (value = options_next(argc, argv, letters, table)) != -1;) {
         if (value == 'h') {
             help_print(stdout, help);
-            exit(0);
+            exit(output_check(argv[0]));
         }
         int at = 0;
         while (at < count && value != table[1 + at].val)

@@ -1,6 +1,7 @@
 /* cmd/lib/output.c: text, tables, XML and JSON, once or repeatedly: see output.h. */
 #include "cmd/lib/output.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,16 @@ unsigned output_width(FILE *out)
     const char *columns = getenv("COLUMNS");
     int given = columns ? atoi(columns) : 0;
     return given > 0 ? (unsigned)given : 80;
+}
+
+int output_check(const char *name)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return 0;
+    fprintf(stderr, "%s: cannot write to standard output%s%s\n", name, errno ? ": " : "",
+            errno ? strerror(errno) : "");
+    return 1;
 }
 
 /* How many bytes at text[at] are a control character: 0, 1 or, of C1 in UTF-8, 2. */

@@ -11,6 +11,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Writes what remains of standard output. Returns an exit status: 0, or 1 with a message of the
+ * command `name`, because a reader of incomplete output would take it for all. */
+int output_check(const char *name);
+
 /* ---- Text ---- */
 
 /* Columns of the terminal that `out` is; 0, without limit, when it is not one. */

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/proc.h"
@@ -79,29 +80,43 @@ int user_become(uid_t uid, gid_t gid)
     return deny_typing();
 }
 
-int user_is_stopped(pid_t pid)
+static double now(void)
 {
-    enum { LOOKS = 5, LOOK_US = 100000 };
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+int user_is_stuck(struct user_progress *progress, pid_t child)
+{
+    enum { STOPPED_S = 1, WAITING_S = 60 };
     struct proc_stat stat;
-    for (int i = 0; i < LOOKS; i++) {
-        if (proc_read_stat(pid, &stat) != 0 || stat.state != 'T')
-            return 0;
-        usleep(LOOK_US);
-    }
-    return 1;
+    if (proc_read_stat(child, &stat) != 0)
+        return 0;
+    uint64_t ticks = stat.user_ticks + stat.system_ticks;
+    int is_stopped = stat.state == 'T';
+    if (!progress->since || ticks != progress->ticks || is_stopped != progress->is_stopped)
+        *progress = (struct user_progress){ticks, now(), is_stopped};
+    return now() - progress->since > (is_stopped ? STOPPED_S : WAITING_S);
 }
 
 int user_await(pid_t child, int *status)
 {
-    for (;;) {
-        if (waitpid(child, status, WUNTRACED) < 0) {
-            if (errno != EINTR)
-                return -errno;
-        } else if (!WIFSTOPPED(*status)) {
-            return 0;
-        } else if (user_is_stopped(child)) {
+    enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 50000, PATIENCE_S = 5 };
+    struct user_progress progress = {0};
+    double killed = 0;
+    for (unsigned pause = FIRST_PAUSE_US;; pause = 2 * pause) {
+        pid_t ended = waitpid(child, status, WNOHANG);
+        if (ended != 0 && !(ended < 0 && errno == EINTR))
+            return ended < 0 ? -errno : 0;
+        if (killed && now() - killed > PATIENCE_S)
+            return -ETIMEDOUT;
+        if (!killed && user_is_stuck(&progress, child)) {
             kill(child, SIGKILL);
+            killed = now();
         }
+        pause = pause < LONGEST_PAUSE_US ? pause : LONGEST_PAUSE_US;
+        usleep(pause);
     }
 }
 

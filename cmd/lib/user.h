@@ -14,11 +14,18 @@
  * error the caller must end. */
 int user_become(uid_t uid, gid_t gid);
 
-/* Whether the process has been stopped for half a second: its user may send it signals. One that a
- * terminal stops is continued together with the caller. */
-int user_is_stopped(pid_t pid);
-/* Waits for a child that became another user, and kills it if it was stopped. 0 with its status, or
- * -errno. */
+/* A child that became another user may be stopped by that user, and the memory that it reads may be
+ * of a file system that never answers. */
+struct user_progress { /* initially 0 */
+    uint64_t ticks;    /* CPU time when it last changed */
+    double since;
+    int is_stopped;
+};
+/* Whether the child has been stopped for a second, or has used no CPU time for a minute. To be
+ * called now and then. A child that a terminal stops is continued together with the caller. */
+int user_is_stuck(struct user_progress *progress, pid_t child);
+/* Waits for the child, and kills it if it is stuck. 0 with its status, or -errno: -ETIMEDOUT if it
+ * could not be killed. */
 int user_await(pid_t child, int *status);
 
 /* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL

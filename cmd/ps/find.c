@@ -356,18 +356,23 @@ static int read_and_visit(const struct ps_query *query, const struct ps_key *key
     return value;
 }
 
-/* Copies a child's output until the child ends, or its user stops it. The process may have been
- * compromised by the memory that it read: removes control characters, and kills it if there is no
- * end to its output. */
+/* Copies a child's output until the child ends or is stuck. It may have been compromised by the
+ * memory that it read: removes control characters, and kills it if there is no end to its output.
+ */
 static void copy_without_controls(pid_t child, int from, FILE *to)
 {
-    enum { CHECK_MS = 500, MOST = 256 << 20 };
+    enum { CHECK_MS = 200, MOST = 1 << 30 };
     char text[4096];
     size_t kept = 0, total = 0; /* kept: the first byte of what may be a control character of two */
     struct pollfd readable = {from, POLLIN, 0};
+    struct user_progress progress = {0};
+    siginfo_t ended = {0};
     for (;;) {
         int ready = poll(&readable, 1, CHECK_MS);
-        if ((ready == 0 && user_is_stopped(child)) || total > MOST) {
+        if (ready == 0 &&
+            (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid))
+            return; /* a child of the child has the pipe */
+        if (total > MOST || (ready == 0 && user_is_stuck(&progress, child))) {
             kill(child, SIGKILL);
             return;
         }
@@ -439,13 +444,20 @@ static int visit_in_child(const struct ps_query *query, const struct ps_key *key
     if (child > 0 && query->out)
         copy_without_controls(child, ends[0], output);
     close(ends[0]);
-    if (child > 0)
-        error = user_await(child, &status);
+    int is_left = child > 0 && user_await(child, &status) < 0;
+    if (fclose(output) != 0 && error == 0)
+        error = -ENOMEM;
     /* The output of a child that was killed is incomplete. */
-    if (fclose(output) == 0 && query->out && error == 0 && WIFEXITED(status) &&
+    if (query->out && error == 0 && !is_left && WIFEXITED(status) &&
         WEXITSTATUS(status) <= PS_VALUE_MAX)
         fwrite(text, 1, size, *query->out);
     free(text);
+    if (error == 0 && is_left) {
+        fprintf(stderr,
+                "%s: a space of user %u is left out: the process that reads it cannot be ended\n",
+                query->command, (unsigned)key->user);
+        return NOT_VISITED;
+    }
     if (error == 0 && WIFSIGNALED(status))
         fprintf(stderr,
                 "%s: a space of user %u is left out: the process that read it was ended by signal "

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,15 +60,6 @@ static const char *state_name(enum windows_state state)
 
 /* ---- Reading ---- */
 
-static int fail_to_find(const char *file, int result, struct storage_error *error)
-{
-    return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
-                        result == -EACCES
-                            ? "run it as the user whose job made them"
-                            : "give the data files of windows with versions, the value of "
-                              "their hint storage_alloc_filename");
-}
-
 static int open_directory(struct windows_list *list, unsigned index, const char *file, int lock,
                           struct storage_error *error)
 {
@@ -78,8 +68,16 @@ static int open_directory(struct windows_list *list, unsigned index, const char 
     if (refusal)
         return storage_fail(error, result, "%s.versions: %s", file, refusal);
     if (result < 0)
-        return fail_to_find(file, result, error);
+        return storage_fail(error, result, "%s.versions: %s: %s", file, strerror(-result),
+                            result == -EACCES
+                                ? "run it as the user whose job made them"
+                                : "give the data files of windows with versions, the value of "
+                                  "their hint storage_alloc_filename");
     list->directories[index] = result;
+    struct stat status; /* become_owner has looked at what had the name before */
+    if (geteuid() == 0 && (fstat(result, &status) != 0 || status.st_uid != 0))
+        return storage_fail(error, -EACCES, "%s.versions: another user's has taken its place",
+                            file);
     return lock ? versions_lock(list->directories[index], file, 0, 0, &list->locks[index], error)
                 : 0;
 }
@@ -464,25 +462,6 @@ static int repair(char **files, unsigned count)
     return 0;
 }
 
-/* The user of a directory of versions, or of the directory that it is in if root's are in another
- * user's, who may exchange them. 0 or -errno: -ENOTDIR for a link. */
-static int find_owner(const char *file, struct stat *owner)
-{
-    struct stat outer;
-    char *name = versions_directory_name(file);
-    int error = !name ? -ENOMEM : lstat(name, owner) != 0 ? -errno : 0;
-    if (error == 0 && !S_ISDIR(owner->st_mode))
-        error = -ENOTDIR;
-    if (error == 0 && owner->st_uid == 0) {
-        if (stat(dirname(name), &outer) != 0)
-            error = -errno;
-        else if (outer.st_uid != 0)
-            *owner = outer;
-    }
-    free(name);
-    return error;
-}
-
 /* Root reads the versions of another user, which may contain anything, as that user. 0 or -1 with a
  * message. */
 static int become_owner(char **files, unsigned count)
@@ -490,13 +469,11 @@ static int become_owner(char **files, unsigned count)
     struct stat owner = {0}, status;
     unsigned known = 0;
     for (unsigned i = 0; geteuid() == 0 && i < count; i++) {
-        struct storage_error error = {""};
-        int found = find_owner(files[i], &status);
-        if (found < 0) { /* what appears there later may be anybody's */
-            fail_to_find(files[i], found, &error);
-            fprintf(stderr, "onespace windows: %s\n", output_clean(error.text));
-            return -1;
-        }
+        char *name = versions_directory_name(files[i]);
+        int has_directory = name && stat(name, &status) == 0;
+        free(name);
+        if (!has_directory)
+            continue; /* read_files will say so */
         if (known++ == 0)
             owner = status;
         if (status.st_uid != owner.st_uid) {

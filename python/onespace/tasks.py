@@ -82,16 +82,20 @@ class Task:
         self.system_s: float | None = None
         """CPU time in the kernel in seconds, known after wait()."""
         self._ended: list[tuple[int, int, float, float]] = []  # filled by _core.wait, once
+        self._waiting: list[None] = []  # one for each thread in _core.wait
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the task has ended; return its return code. TimeoutError: it still runs."""
         if self.returncode is None:
+            self._waiting.append(None)
             try:
                 if not self._ended and not _core.wait(self.id, timeout, self._ended):
                     raise TimeoutError(f"{self} still runs after {timeout} s")
             except ChildProcessError:
                 if not self._other_thread_has_status():
                     raise
+            finally:
+                self._waiting.pop()
             pid, status, self.user_s, self.system_s = self._ended[0]
             if self.pid < 0:  # the task ended before spawn asked for it
                 self.pid = pid
@@ -99,9 +103,9 @@ class Task:
         return self.returncode
 
     def _other_thread_has_status(self) -> bool:
-        """The status is given once: another thread of this program may have it, and be about to store it."""
+        """The status is given once: another thread that waits may have it, and be about to store it."""
         end = time.monotonic() + 1
-        while not self._ended and time.monotonic() < end:
+        while not self._ended and len(self._waiting) > 1 and time.monotonic() < end:
             time.sleep(0.0001)
         return bool(self._ended)
 
@@ -228,13 +232,13 @@ def spawn_python(script: PathLike, *args: str, python: PathLike | None = None, c
                  **options) -> Task:
     """Run a Python script as a task, with this program's interpreter and virtual environment (or `python`). It has the
     options of spawn. FileNotFoundError: there is no such script."""
-    path = os.path.join(cwd, script) if cwd is not None else os.fspath(script)
+    script = os.fsdecode(script)
+    path = os.path.join(os.fsdecode(cwd), script) if cwd is not None else script
     if not os.path.exists(path):
-        raise FileNotFoundError(2, "there is no such script: give its path, from the task's working directory",
-                                os.fspath(script))
+        raise FileNotFoundError(2, "there is no such script: give its path, from the task's working directory", script)
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
-        raise IsADirectoryError(21, "is a directory without __main__.py: give a script", os.fspath(script))
+        raise IsADirectoryError(21, "is a directory without __main__.py: give a script", script)
     program = os.fspath(python or sys.executable)
     if not program:
         raise ValueError("sys.executable is empty: give python=")
-    return spawn([program, os.fspath(script), *args], cwd=cwd, **options)
+    return spawn([program, script, *args], cwd=cwd, **options)

@@ -122,7 +122,8 @@ static long fence_break(struct space *space)
 
 /* Precondition of a space: nothing is mapped in the region and in the windows of shared mappings
  * above it, because it would be unmapped with a task's range or window. Only unusual layouts put a
- * mapping there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB. */
+ * mapping there: setarch -L, vm.legacy_va_layout, a stack limit of dozens of TiB, on aarch64 an
+ * unlimited stack. */
 static long check_region(void)
 {
     char buffer[4096];
@@ -335,8 +336,10 @@ static long create_space(const struct policy *policy)
     }
     space_set_root(space);
     log_space_start(space);
-    if (getpid() == raw(__NR_gettid))
+    if (getpid() == raw(__NR_gettid)) {
         membership_mark_attach(&space->slots[0]);
+        reaper_wake(space); /* which sleeps on the mark, too, from now on */
+    }
     return 0;
 }
 

@@ -89,6 +89,7 @@ long proc_read_stat(int pid, struct proc_stat *stat)
     stat->user_ticks = field(rest, 14);
     stat->system_ticks = field(rest, 15);
     stat->start_ticks = field(rest, 22);
+    stat->bytes = field(rest, 23);
     return 0;
 }
 

@@ -18,6 +18,7 @@ struct proc_stat {
     uint64_t flags;                    /* the kernel's PF_… */
     uint64_t user_ticks, system_ticks; /* CPU time; sysconf(_SC_CLK_TCK) ticks a second */
     uint64_t start_ticks;              /* since the machine was started */
+    uint64_t bytes;                    /* of the address space */
 };
 
 /* Whether /proc is of the caller's PID namespace: else its numbers mean other processes. */

@@ -35,6 +35,12 @@ static int has_member_ended(const struct team_block *block, int number)
            atomic_load_explicit(&block->members[number].id, memory_order_acquire) - 1 == id;
 }
 
+static void wake_broken(struct team_block *block)
+{
+    atomic_fetch_or(&block->generation, TEAM_BROKEN);
+    futex_wake(&block->generation, INT32_MAX);
+}
+
 int team_check_lost(struct onespace_parallel *team)
 {
     struct team_block *block = team->block;
@@ -45,16 +51,15 @@ int team_check_lost(struct onespace_parallel *team)
     }
     if (!atomic_load(&block->lost))
         return 0;
-    atomic_fetch_or(&block->generation, TEAM_BROKEN);
-    futex_wake(&block->generation, INT32_MAX);
+    wake_broken(block);
     return -EOWNERDEAD;
 }
 
-void team_break(struct onespace_parallel *team, int number)
+void team_break(struct team_block *block, int number)
 {
     uint32_t none = 0;
-    atomic_compare_exchange_strong(&team->block->lost, &none, (uint32_t)number + 1);
-    team_check_lost(team);
+    atomic_compare_exchange_strong(&block->lost, &none, (uint32_t)number + 1);
+    wake_broken(block);
 }
 
 /* Returns whether the barrier that began with this word is complete. A broken team completes none.

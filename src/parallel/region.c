@@ -150,7 +150,7 @@ int team_fork(struct onespace_parallel *team, const struct team_region *region)
     if (region->order != ORDER_DISMISS)
         block->members[0].result = run_region(team, *region);
     result = team_barrier(team);
-    for (int i = 0; i < team->count && result == 0; i++)
+    for (int i = 0; i < team->count && result == 0 && region->order != ORDER_DISMISS; i++)
         result = block->members[i].result;
     return result;
 }

@@ -169,7 +169,7 @@ static int spawn_team(struct onespace_parallel **result_team, int count, char *c
             *result_team = team;
             return 0;
         }
-        team_break(team, 0);
+        team_break(team->block, 0);
         wait_or_kill_workers(ids, count);
         team_leave(team);
     } else if (team) {

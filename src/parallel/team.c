@@ -91,7 +91,7 @@ int team_enter(struct onespace_parallel *team)
         atomic_store_explicit(&block->members[team->number].id, onespace_self() + 1,
                               memory_order_release);
     else
-        team_break(team, team->number); /* the others must not wait for it */
+        team_break(block, team->number); /* the others must not wait for it */
     return result;
 }
 
@@ -108,7 +108,7 @@ static int hold_all(struct onespace_parallel *team)
         if (onespace_import(id, block->export_name, &ignored, NULL, 0) < 0) {
             /* Set `lost` before the caller returns: it must not enter a barrier that the dead
              * member has arrived at. */
-            team_break(team, i);
+            team_break(block, i);
             return -EOWNERDEAD;
         }
         team->held[i] = id;
@@ -214,13 +214,14 @@ static int join_first(struct onespace_parallel **team, const char *name, int fir
     int result = owner < 0 ? owner : onespace_import(owner, name, &block, NULL, -1);
     if (result < 0)
         return result == -ESRCH ? -EOWNERDEAD : result; /* it has ended since await_task */
-    result = team_check_block(block);
-    if (result == 0 && ((struct team_block *)block)->count != (uint32_t)count)
-        result = -EINVAL;
+    int is_block = team_check_block(block) == 0;
+    result = !is_block || ((struct team_block *)block)->count != (uint32_t)count ? -EINVAL : 0;
     if (result == 0) {
         *team = team_new(count, onespace_number() - first, block);
         result = *team ? 0 : -ENOMEM;
     }
+    if (result < 0 && is_block)
+        team_break(block, onespace_number() - first);
     if (result == 0)
         (*team)->owner_id = owner;
     else

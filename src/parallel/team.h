@@ -140,7 +140,7 @@ int team_barrier(struct onespace_parallel *team);
 /* Checks that all members live. If not, sets `lost`, wakes all sleepers and returns -EOWNERDEAD. */
 int team_check_lost(struct onespace_parallel *team);
 /* Sets `lost` to this member, unless it is set, and wakes all sleepers. */
-void team_break(struct onespace_parallel *team, int number);
+void team_break(struct team_block *block, int number);
 /* Returns whether the task has ended or executed another program. */
 int member_has_ended(int id);
 /* Sets is_oversubscribed. Precondition: all members have joined. */

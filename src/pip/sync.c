@@ -112,6 +112,9 @@ static int is_owner_gone(pip_mutex_t *mutex, uint32_t seen)
     if (syscall(SYS_tkill, seen & OWNER, 0) != 0 && errno == ESRCH)
         return 1;
     int result = owner ? onespace_import((int)owner - 1, NO_EXPORT, &ignored, NULL, 0) : 0;
+    if (result == -EOWNERDEAD && /* also if the reaper was killed */
+        onespace_import(onespace_self(), NO_EXPORT, &ignored, NULL, 0) == -EOWNERDEAD)
+        return 0;
     return (result == -ESRCH || result == -EOWNERDEAD) &&
            __atomic_compare_exchange_n(&mutex->owner, &owner, 0, 0, __ATOMIC_RELAXED,
                                        __ATOMIC_RELAXED);

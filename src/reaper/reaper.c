@@ -282,7 +282,7 @@ static _Noreturn void kill_all_and_exit(struct space *space)
 {
     for (unsigned i = 1; i < LAYOUT_SLOTS; i++) {
         int32_t pid = atomic_load(&space->pids[i]);
-        if (pid > 0)
+        if (pid > 0 && !slot_is_thread(&space->slots[i])) /* else it ends with its process */
             raw(__NR_kill, pid, SIGKILL);
     }
     for (unsigned i = 1; i < LAYOUT_SLOTS; i++)
@@ -332,18 +332,20 @@ static uint64_t check_root(struct space *space)
     return presence == PRESENCE_HERE ? EXEC_POLL_NS : 0; /* else its main thread has ended */
 }
 
-/* Sleeps until an event, the root's mark, or the timeout (0: none). Before Linux 5.16 a thread
- * cannot wait for two words. */
+/* Sleeps until an event, the root's mark, or the timeout (0: none). Looks at the mark at least once
+ * a second if it cannot sleep on it: because a thread cannot wait for two words (before
+ * Linux 5.16), or the kernel has set it just now, or long ago, when the root's main thread ended.
+ */
 static void sleep_until_event(struct space *space, uint32_t seen, uint64_t timeout)
 {
     const _Atomic uint32_t *mark = root_mark(space);
     uint32_t value = mark ? atomic_load(mark) : 0;
     uint64_t deadline = timeout ? futex_now_ns() + timeout : UINT64_MAX;
-    if (mark && !(value & FUTEX_OWNER_DIED)) {
-        if (futex_wait_two(&space->events, seen, mark, value, deadline))
-            return;
+    if (mark && !(value & FUTEX_OWNER_DIED) &&
+        futex_wait_two(&space->events, seen, mark, value, deadline))
+        return;
+    if (mark)
         deadline = futex_now_ns() + shorter_timeout(timeout, ROOT_CHECK_NS);
-    }
     futex_wait(&space->events, seen, deadline);
 }
 

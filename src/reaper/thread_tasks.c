@@ -31,9 +31,9 @@ struct thread_scan {
 };
 
 enum {
-    IO_WORKER = 0x10,      /* in the flags of /proc/PID/stat */
-    TICK_NS = 10000000,    /* of start_ticks, on all architectures that we support */
-    LIST_WITHIN_TICKS = 10 /* a thread of a libc sets its robust list before anything else */
+    IO_WORKER = 0x10,       /* in the flags of /proc/PID/stat */
+    TICK_NS = 10000000,     /* of start_ticks, on all architectures that we support */
+    LIST_WITHIN_TICKS = 100 /* a thread of a libc sets its robust list before anything else */
 };
 
 /* Whether a thread that has no robust list yet may be of a libc. The kernel's threads for io_uring

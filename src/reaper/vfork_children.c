@@ -39,17 +39,21 @@ int is_in_before(const struct space_slot *slot)
            atomic_load(&slot->child_result) == 0;
 }
 
-/* Whether the process runs in the memory of the task that made it. Asks first what needs no lock of
- * that process: another user's may be in an execve that its file system never completes, and
- * process_vm_readv would wait for it. */
+static int is_spawner_gone(struct space *space, const struct space_slot *slot)
+{
+    unsigned index = slot_index_of_id(slot->spawner);
+    const struct space_slot *spawner = &space->slots[index];
+    return atomic_load(&space->pids[index]) == 0 || atomic_load(&spawner->id) != slot->spawner ||
+           slot_state(spawner) == SLOT_LEFT;
+}
+
+/* Whether the process runs in the memory of a task that made it and is gone. */
 static int is_child(struct space *space, int pid)
 {
-    struct proc_stat stat;
     const struct space_slot *slot = slot_of_pid(space, pid);
     if (slot)
-        return is_in_before(slot);
-    return pid != atomic_load(&space->reaper_pid) && proc_read_stat(pid, &stat) == 0 &&
-           (stat.flags & PROC_FORKNOEXEC) && proc_real_uid(pid) == raw(__NR_getuid) &&
+        return is_in_before(slot) && is_spawner_gone(space, slot);
+    return pid != atomic_load(&space->reaper_pid) && process_may_be_present(pid) &&
            process_presence(space, pid) == PRESENCE_HERE;
 }
 

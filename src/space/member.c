@@ -284,6 +284,38 @@ enum presence process_presence(const struct space *space, int32_t pid)
     return mark && created == space->created_ns ? PRESENCE_HERE : PRESENCE_ELSEWHERE;
 }
 
+/* An address space of the same size at the same time is most probably the same. */
+static int is_as_large(int32_t pid)
+{
+    enum { READINGS = 5 };
+    struct proc_stat before, stat, after;
+    int self = (int)raw(__NR_getpid), is_possible = 1;
+    for (int i = 0; i < READINGS && is_possible; i++) {
+        if (proc_read_stat(self, &before) != 0 || proc_read_stat(pid, &stat) != 0 ||
+            proc_read_stat(self, &after) != 0)
+            return 1;
+        uint64_t least = before.bytes < after.bytes ? before.bytes : after.bytes;
+        uint64_t most = before.bytes > after.bytes ? before.bytes : after.bytes;
+        is_possible = stat.bytes >= least && stat.bytes <= most;
+        if (is_possible && least == most)
+            return 1;
+    }
+    return is_possible;
+}
+
+int process_may_be_present(int32_t pid)
+{
+    struct proc_stat stat;
+    long result = proc_read_stat(pid, &stat);
+    if (result == -ENOENT || result == -ESRCH)
+        return 0;
+    if (result < 0) /* no descriptor is free, say */
+        return 1;
+    long uid = proc_real_uid(pid);
+    return (stat.flags & PROC_FORKNOEXEC) &&
+           (uid < 0 || uid == raw(__NR_getuid) || is_as_large(pid));
+}
+
 int still_here_in_exec(const struct space *space, int32_t pid)
 {
     struct proc_stat stat;
@@ -387,7 +419,7 @@ static void kill_survivors(const struct space *space)
         int32_t pid = atomic_load(&space->pids[i]);
         /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
          */
-        if (pid > 0 && !slot_is_thread(&space->slots[i]) && still_here_in_exec(space, pid) &&
+        if (pid > 0 && !slot_is_thread(&space->slots[i]) && process_may_be_present(pid) &&
             process_presence(space, pid) == PRESENCE_HERE)
             raw(__NR_kill, pid, SIGKILL);
     }

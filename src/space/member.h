@@ -102,6 +102,10 @@ enum presence {
 /* Reads the space's mark and creation time through the PID, which needs no permission while the
  * process is in this address space. Freestanding. */
 enum presence process_presence(const struct space *space, int32_t pid);
+/* Whether the process may be in this address space, and have executed no program in it: judged by
+ * what needs no lock of that process. Another user's may be in an execve that its file system never
+ * completes, and process_presence would wait for it. */
+int process_may_be_present(int32_t pid);
 /* Whether the process of a task that has entered execve is still in this address space. */
 int still_here_in_exec(const struct space *space, int32_t pid);
 

@@ -805,9 +805,7 @@ def interrupt(*_):
         """)
 
 
-def test_exception_at_each_place_in_submit_and_result(program):
-    """As one of a signal handler: no other call is lost, and no lock stays acquired."""
-    program(FUNCTIONS + """
+PROFILE = """
 class Interrupted(BaseException):
     pass
 places_left = 0
@@ -820,7 +818,12 @@ def profile(frame, event, _):
     if places_left == 0:
         sys.setprofile(None)
         raise Interrupted
-""", """
+"""
+
+
+def test_exception_at_each_place_in_submit_and_result(program):
+    """As one of a signal handler: no other call is lost, and no lock stays acquired."""
+    program(FUNCTIONS + PROFILE, """
         with onespace.Executor(1) as pool:
             assert pool.submit(sleep, 0).result(180) == 0
             locks = [pool._group._state_lock, pool._group._message_lock]
@@ -841,6 +844,36 @@ def profile(frame, event, _):
                     assert not any(lock._is_owned() for lock in [*locks, *(each._condition for each in futures)]), at
                     assert [each.result(180) for each in futures] == [seconds] * len(futures)
                 assert at > 50, at
+        """, timeout=600)
+
+
+def test_exception_at_each_place_in_a_pool(program):
+    """The result is ready in all threads, and no lock stays acquired."""
+    program(FUNCTIONS + PROFILE, """
+        with onespace.Pool(1) as pool:
+            assert pool.apply_async(sleep, (0,)).get(180) == 0
+            at, is_complete = 0, False
+            while not is_complete:
+                at += 1
+                result, got = None, []
+                places_left = at
+                sys.setprofile(profile)
+                try:
+                    result = pool.apply_async(sleep, (0.002,), callback=got.append)
+                    result.get(180)
+                    is_complete = True
+                except Interrupted:
+                    pass
+                sys.setprofile(None)
+                if result is None:
+                    continue
+                assert not result._condition._is_owned(), at
+                other = threading.Thread(target=result.wait, args=(180,))
+                other.start()
+                other.join(180)
+                assert not other.is_alive() and result.ready() and result.get(180) == 0.002, at
+                assert got in ([0.002], []), got  # an exception may have ended the callback
+            assert at > 50 and got, (at, got)
         """, timeout=600)
 
 

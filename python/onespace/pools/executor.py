@@ -85,6 +85,10 @@ class Future(_Future):
             pass
         return None if timeout is None else max(0.0, timeout - (time.monotonic() - begin))
 
+    def check_process(self) -> None:
+        """RuntimeError in a forked child of the process that made the pool."""
+        self._group.check_process()
+
     def announce(self) -> None:
         """Wake the waiting threads and run the remaining callbacks of a future that is done: Ctrl-C may have
         interrupted set_result or set_exception."""

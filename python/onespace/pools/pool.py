@@ -13,8 +13,7 @@ from typing import Any
 
 from .executor import Condition, Executor, Future, call_chunk, chunks_of
 
-# Ctrl-C may end the thread that was about to run a callback: after so long the waiting thread does.
-CALLBACK_PATIENCE_S = 1.0
+CALLBACK_PATIENCE_S = 0.5  # a callback is run by another thread if it has not begun so long after the result
 
 
 class _TimeoutError(multiprocessing.TimeoutError, TimeoutError):
@@ -22,42 +21,48 @@ class _TimeoutError(multiprocessing.TimeoutError, TimeoutError):
 
 
 class AsyncResult:
-    """The result of one call, or of the calls of map_async: as multiprocessing.pool.AsyncResult."""
+    """The result of one call, or of the calls of map_async: as multiprocessing.pool.AsyncResult, it is ready when its
+    callback has run."""
 
     def __init__(self, futures: list[Future], combine: Callable[[list], Any], callback: Callable | None,
                  error_callback: Callable | None):
         self._futures, self._combine = futures, combine
         self._unfinished = len(futures)
-        self._lock = threading.Lock()
-        self._is_ready = threading.Event()  # after the callback, as in multiprocessing
-        self._callback_thread: int | None = None
         self._callback, self._error_callback = callback, error_callback
+        self._condition = Condition()
+        self._has_run = callback is None and error_callback is None
+        self._runner: int | None = None  # the thread that runs, or has run, the callback
+        self._done_since: float | None = None  # when all calls were found done, but not the callback
         for future in futures:
             future.add_done_callback(self._on_done)
         if not futures:
-            self._finish()
+            self._run_callback()
 
     def _on_done(self, future: Future) -> None:
-        with self._lock:
+        with self._condition:
             self._unfinished -= 1
             if self._unfinished > 0:
                 return
-        self._finish()
+        self._run_callback()
 
-    def _finish(self) -> None:
-        """Run the callback, once."""
-        with self._lock:
-            if self._callback_thread is not None:
-                return
-            self._callback_thread = threading.get_ident()
+    def _run_callback(self) -> None:
+        """Once. An exception such as KeyboardInterrupt may end this at any place: `_has_run` is set even so."""
+        me = threading.get_ident()
         try:
+            with self._condition:
+                if self._has_run or self._runner is not None:
+                    return
+                self._runner = me
             error = self._error()
             if error is not None and self._error_callback is not None:
                 self._error_callback(error)
             elif error is None and self._callback is not None:
                 self._callback(self._value())
         finally:
-            self._is_ready.set()
+            if self._runner == me:
+                self._has_run = True
+                with self._condition:
+                    self._condition.notify_all()
 
     def _error(self) -> BaseException | None:
         for future in self._futures:
@@ -71,8 +76,20 @@ class AsyncResult:
         return self._combine([future.result() for future in self._futures])
 
     def ready(self) -> bool:
-        """Whether all calls are done, and the callback has run."""
-        return self._is_ready.is_set() or self._callback_thread == threading.get_ident()
+        """Whether all calls are done, and the callback has run. In the callback: True."""
+        if not all(future.done() for future in self._futures):
+            return False
+        if not self._has_run and self._runner is None:
+            self._take_over()
+        return self._has_run or self._runner == threading.get_ident()
+
+    def _take_over(self) -> None:
+        """Run the callback if Ctrl-C has ended the thread that was about to do so."""
+        now = time.monotonic()
+        if self._done_since is None:
+            self._done_since = now
+        elif now - self._done_since > CALLBACK_PATIENCE_S:
+            self._run_callback()
 
     def successful(self) -> bool:
         """Whether no call raised an exception. ValueError: the result is not ready."""
@@ -85,11 +102,14 @@ class AsyncResult:
         left = timeout
         for future in self._futures:
             left = future.wait_done(left)
-        while not self.ready() and (left is None or left > 0):
-            step = CALLBACK_PATIENCE_S if left is None else min(left, CALLBACK_PATIENCE_S)
-            if not self._is_ready.wait(step) and step == CALLBACK_PATIENCE_S:
-                self._finish()
-            left = None if left is None else left - step
+        end = None if left is None else time.monotonic() + left
+        while not self.ready():
+            step = CALLBACK_PATIENCE_S if end is None else min(CALLBACK_PATIENCE_S, end - time.monotonic())
+            if step <= 0:
+                return
+            for future in self._futures[:1]:
+                future.check_process()  # a forked child has no thread that runs the callback
+            self._condition.wait_until(lambda: self._has_run, step)
 
     def get(self, timeout: float | None = None) -> Any:
         """Return the result, or raise a call's exception. multiprocessing.TimeoutError: it is not ready in time."""

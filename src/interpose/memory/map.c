@@ -88,8 +88,8 @@ static long out_of_range_mmap(struct space_slot *self, const long a[6])
     return result;
 }
 
-/* A member may unmap memory that another has mapped: what is mapped there next is not that one's.
- */
+/* A member may unmap memory that another has mapped. Before it is unmapped, because a third may map
+ * there right after. If the kernel refuses, the mapping stays until the space ends. */
 static void forget_others(struct space_slot *self, uintptr_t start, uintptr_t end)
 {
     intervals_remove_from_others(space_registry(), self, start, end);
@@ -101,10 +101,9 @@ static long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t
         return raw(__NR_munmap, start, size);
     uint64_t signals = member_lock(self);
     suspend_entries(self, start, start + page_ceiling(size));
+    forget_others(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
     intervals_settle(self, INTERVALS_OUT_OF_RANGE, result == 0 ? always : never);
-    if (result == 0)
-        forget_others(self, start, start + page_ceiling(size));
     member_unlock(self, signals);
     return result;
 }
@@ -116,8 +115,10 @@ static long out_of_range_mremap(struct space_slot *self, const long a[6], int ke
     uintptr_t before = (uintptr_t)a[0], wanted = (uintptr_t)a[4];
     size_t old_size = page_ceiling((size_t)a[1]), size = page_ceiling((size_t)a[2]);
     uint64_t signals = member_lock(self);
-    if (!keeps_old)
+    if (!keeps_old) {
         suspend_entries(self, before, before + old_size);
+        forget_others(self, before, before + old_size);
+    }
     if (a[3] & MREMAP_FIXED)
         suspend_entries(self, wanted, wanted + size);
     long result = raw_syscall6(__NR_mremap, a[0], a[1], a[2], a[3], a[4], 0);
@@ -125,8 +126,6 @@ static long out_of_range_mremap(struct space_slot *self, const long a[6], int ke
         intervals_settle(self, INTERVALS_OUT_OF_RANGE, is_unmapped);
     } else {
         intervals_settle(self, INTERVALS_OUT_OF_RANGE, always);
-        if (!keeps_old)
-            forget_others(self, before, before + old_size);
         add_entry(self, (uintptr_t)result, size);
     }
     member_unlock(self, signals);
@@ -144,13 +143,13 @@ long out_of_range_shmdt(struct space_slot *self, uintptr_t start)
     int is_known =
         intervals_find(self, INTERVALS_OUT_OF_RANGE, start, INTERVAL_ADDRESSES, &low, &high) &&
         low == start;
+    if (is_known)
+        forget_others(self, start, high);
     long result = raw(__NR_shmdt, start);
     while (result == 0 && is_known && end < high && is_unmapped(end))
         end += ARCH_PAGE;
-    if (end > start) {
+    if (end > start)
         count_lost(self, intervals_cut(self, INTERVALS_OUT_OF_RANGE, start, end, 0));
-        forget_others(self, start, end);
-    }
     member_unlock(self, signals);
     return result;
 }

@@ -4,6 +4,7 @@
  * and call its debugged_answer() crash    a line of input makes it crash */
 #include <dlfcn.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 int debugged_value = 4711;
+int *debugged_shared, *debugged_low; /* in memory that tasks may share, and below the registry */
 static const char *what = "";
 
 static int work(int step)
@@ -24,9 +26,23 @@ static void found(void)
     what = ""; /* line: found */
 }
 
+static void map_elsewhere(void)
+{
+    const uintptr_t low = UINT64_C(3) << 32;
+    int fd = memfd_create("debugged", MFD_CLOEXEC);
+    if (ftruncate(fd, 4096) == 0)
+        debugged_shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    debugged_low = mmap((void *)low, 4096, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    *debugged_shared = 4712;
+    *debugged_low = 4713;
+}
+
 static void act(void)
 {
     int (*answer)(void);
+    if (strcmp(what, "crash") == 0)
+        map_elsewhere();
     if (strcmp(what, "crash") == 0)
         *(volatile int *)8 = 1; /* line: crash */
     void *library = dlopen(what, RTLD_NOW);

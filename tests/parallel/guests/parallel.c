@@ -421,9 +421,10 @@ static int run_made(int count, const char *what, char **argv)
 
 static long served; /* times that this member has been dismissed */
 
+/* -EBUSY: as it should be. */
 static int has_served(struct onespace_parallel *team, void *rounds)
 {
-    return onespace_parallel_number(team) > 0 && served != *(long *)rounds;
+    return onespace_parallel_number(team) > 0 && served != *(long *)rounds ? -EPERM : -EBUSY;
 }
 
 /* Each run belongs to the serve that began after the dismissal before it. */
@@ -432,8 +433,9 @@ static int serve_often(struct onespace_parallel *team)
     enum { ROUNDS = 2000 };
     int wrong = 0;
     for (long i = 0; i < ROUNDS && !wrong; i++)
-        if (onespace_parallel_number(team) == 0)
-            wrong = onespace_parallel_run(team, has_served, &i) || onespace_parallel_dismiss(team);
+        if (onespace_parallel_number(team) == 0) /* what a region returns is not the dismissal's */
+            wrong = onespace_parallel_run(team, has_served, &i) != -EBUSY ||
+                    onespace_parallel_dismiss(team);
         else
             wrong = onespace_parallel_serve(team) || ++served != i + 1;
     return wrong;
