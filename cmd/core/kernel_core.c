@@ -119,7 +119,7 @@ static int extract_as_user(const struct core_from *from, struct core_extract *re
         fflush(NULL);
         _exit(status);
     }
-    if (user_await(child, &status) < 0)
+    if (user_await(child, 0, &status) < 0)
         return 1;
     if (WIFSIGNALED(status))
         fprintf(stderr, "onespace core: the process that read the core was ended by signal %d\n",

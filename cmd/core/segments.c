@@ -109,8 +109,11 @@ static uint64_t bytes_of(const struct core_memory *memory, const struct map_regi
         return filter & (is_shared ? SHARED_HUGE : PRIVATE_HUGE) ? size : 0;
     if (is_shared)
         return filter & (is_anonymous ? SHARED_ANONYMOUS : SHARED_FILES) ? size : 0;
-    /* Without smaps (CONFIG_PROC_PAGE_MONITOR) nothing says what was touched. */
-    int may_be_touched = !memory->map.counted && region->permissions[1] == 'w';
+    /* Without smaps (CONFIG_PROC_PAGE_MONITOR) nothing says what was touched. The code of files was
+     * not; memory that cannot be accessed is mostly reserved. */
+    int is_code_of_file =
+        region->name && region->permissions[1] != 'w' && region->permissions[2] == 'x';
+    int may_be_touched = !memory->map.counted && region->permissions[0] == 'r' && !is_code_of_file;
     if ((region->anonymous > 0 || may_be_touched) && (filter & PRIVATE_ANONYMOUS))
         return size;
     if (!region->name) /* nothing was touched */

@@ -94,16 +94,21 @@ int user_is_stuck(struct user_progress *progress, pid_t child)
     if (proc_read_stat(child, &stat) != 0)
         return 0;
     uint64_t ticks = stat.user_ticks + stat.system_ticks;
+    double time = now(), passed = progress->last ? time - progress->last : 0;
     int is_stopped = stat.state == 'T';
-    if (!progress->since || ticks != progress->ticks || is_stopped != progress->is_stopped)
-        *progress = (struct user_progress){ticks, now(), is_stopped};
-    return now() - progress->since > (is_stopped ? STOPPED_S : WAITING_S);
+    if (ticks != progress->ticks || is_stopped != progress->is_stopped)
+        *progress = (struct user_progress){progress->reads_only, ticks, 0, 0, is_stopped};
+    /* The caller may have been stopped together with the child. */
+    progress->waited += passed < 1 ? passed : 0;
+    progress->last = time;
+    return is_stopped ? progress->waited > STOPPED_S
+                      : progress->reads_only && progress->waited > WAITING_S;
 }
 
-int user_await(pid_t child, int *status)
+int user_await(pid_t child, int reads_only, int *status)
 {
     enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 50000, PATIENCE_S = 5 };
-    struct user_progress progress = {0};
+    struct user_progress progress = {.reads_only = reads_only};
     double killed = 0;
     for (unsigned pause = FIRST_PAUSE_US;; pause = 2 * pause) {
         pid_t ended = waitpid(child, status, WNOHANG);

@@ -16,17 +16,19 @@ int user_become(uid_t uid, gid_t gid);
 
 /* A child that became another user may be stopped by that user, and the memory that it reads may be
  * of a file system that never answers. */
-struct user_progress { /* initially 0 */
-    uint64_t ticks;    /* CPU time when it last changed */
-    double since;
+struct user_progress {   /* initially 0, except: */
+    int reads_only;      /* it writes no file, whose file system may be slow */
+    uint64_t ticks;      /* of CPU time */
+    double last, waited; /* the time of the last call; seconds since `ticks` has changed */
     int is_stopped;
 };
-/* Whether the child has been stopped for a second, or has used no CPU time for a minute. To be
- * called now and then. A child that a terminal stops is continued together with the caller. */
+/* Whether the child has been stopped for a second, or reads only and has used no CPU time for a
+ * minute. To be called several times a second. A child that a terminal stops is continued together
+ * with the caller. */
 int user_is_stuck(struct user_progress *progress, pid_t child);
 /* Waits for the child, and kills it if it is stuck. 0 with its status, or -errno: -ETIMEDOUT if it
  * could not be killed. */
-int user_await(pid_t child, int *status);
+int user_await(pid_t child, int reads_only, int *status);
 
 /* Opens a file for reading that another user's program has named: a descriptor, or -errno, -EINVAL
  * if it is not a regular file. Nothing else is opened, because opening a FIFO blocks, and opening

@@ -365,13 +365,15 @@ static void copy_without_controls(pid_t child, int from, FILE *to)
     char text[4096];
     size_t kept = 0, total = 0; /* kept: the first byte of what may be a control character of two */
     struct pollfd readable = {from, POLLIN, 0};
-    struct user_progress progress = {0};
+    struct user_progress progress = {.reads_only = 1};
     siginfo_t ended = {0};
     for (;;) {
-        int ready = poll(&readable, 1, CHECK_MS);
-        if (ready == 0 &&
-            (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid))
+        int ready = poll(&readable, 1, ended.si_pid ? 0 : CHECK_MS);
+        if (ready == 0 && ended.si_pid)
             return; /* a child of the child has the pipe */
+        if (ready == 0 && waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            ended.si_pid)
+            continue; /* it may have written meanwhile */
         if (total > MOST || (ready == 0 && user_is_stuck(&progress, child))) {
             kill(child, SIGKILL);
             return;
@@ -444,7 +446,7 @@ static int visit_in_child(const struct ps_query *query, const struct ps_key *key
     if (child > 0 && query->out)
         copy_without_controls(child, ends[0], output);
     close(ends[0]);
-    int is_left = child > 0 && user_await(child, &status) < 0;
+    int is_left = child > 0 && user_await(child, query->out != NULL, &status) < 0;
     if (fclose(output) != 0 && error == 0)
         error = -ENOMEM;
     /* The output of a child that was killed is incomplete. */

@@ -158,7 +158,8 @@ void team_leave(struct onespace_parallel *team)
     struct team_block *block = team->block;
     int owner = team->owner_id, is_alone = team->is_spawned && team->number == 0;
     int is_broken = !is_alone && atomic_load(&block->lost);
-    (void)!onespace_unexport(block->export_name);
+    if (!is_broken || team->number > 0) /* else a member that joins now must find that it is */
+        (void)!onespace_unexport(block->export_name);
     if (!is_broken)
         unmap_own_instances(team);
     for (int i = 1; i < team->count; i++)

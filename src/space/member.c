@@ -284,33 +284,28 @@ enum presence process_presence(const struct space *space, int32_t pid)
     return mark && created == space->created_ns ? PRESENCE_HERE : PRESENCE_ELSEWHERE;
 }
 
-/* An address space of the same size at the same time is most probably the same. */
+/* An address space of the same size is most probably the same. All of them change while they are
+ * read: by the sizes that our own has had meanwhile, and twice as far. */
 static int is_as_large(int32_t pid)
 {
     enum { READINGS = 5 };
-    struct proc_stat before, stat, after;
-    int self = (int)raw(__NR_getpid), is_possible = 1;
-    for (int i = 0; i < READINGS && is_possible; i++) {
-        if (proc_read_stat(self, &before) != 0 || proc_read_stat(pid, &stat) != 0 ||
-            proc_read_stat(self, &after) != 0)
+    struct proc_stat own, stat;
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int i = 0; i < READINGS; i++) {
+        if (proc_read_stat((int)raw(__NR_getpid), &own) != 0 || proc_read_stat(pid, &stat) != 0)
             return 1;
-        uint64_t least = before.bytes < after.bytes ? before.bytes : after.bytes;
-        uint64_t most = before.bytes > after.bytes ? before.bytes : after.bytes;
-        is_possible = stat.bytes >= least && stat.bytes <= most;
-        if (is_possible && least == most)
-            return 1;
+        least = own.bytes < least ? own.bytes : least;
+        most = own.bytes > most ? own.bytes : most;
     }
-    return is_possible;
+    uint64_t range = most - least + LAYOUT_GIB;
+    return stat.bytes + range >= least && stat.bytes <= most + range;
 }
 
 int process_may_be_present(int32_t pid)
 {
     struct proc_stat stat;
-    long result = proc_read_stat(pid, &stat);
-    if (result == -ENOENT || result == -ESRCH)
-        return 0;
-    if (result < 0) /* no descriptor is free, say */
-        return 1;
+    if (!proc_is_own() || proc_read_stat(pid, &stat) != 0)
+        return raw(__NR_kill, pid, 0) != -ESRCH;
     long uid = proc_real_uid(pid);
     return (stat.flags & PROC_FORKNOEXEC) &&
            (uid < 0 || uid == raw(__NR_getuid) || is_as_large(pid));

@@ -101,7 +101,8 @@ static long out_of_range_munmap(struct space_slot *self, uintptr_t start, size_t
         return raw(__NR_munmap, start, size);
     uint64_t signals = member_lock(self);
     suspend_entries(self, start, start + page_ceiling(size));
-    forget_others(self, start, start + page_ceiling(size));
+    if (start < INTERVAL_ADDRESSES && size <= INTERVAL_ADDRESSES - start) /* not refused */
+        forget_others(self, start, start + page_ceiling(size));
     long result = raw(__NR_munmap, start, size);
     intervals_settle(self, INTERVALS_OUT_OF_RANGE, result == 0 ? always : never);
     member_unlock(self, signals);
@@ -117,7 +118,8 @@ static long out_of_range_mremap(struct space_slot *self, const long a[6], int ke
     uint64_t signals = member_lock(self);
     if (!keeps_old) {
         suspend_entries(self, before, before + old_size);
-        forget_others(self, before, before + old_size);
+        if ((a[3] & MREMAP_MAYMOVE) || size < old_size)
+            forget_others(self, before, before + old_size);
     }
     if (a[3] & MREMAP_FIXED)
         suspend_entries(self, wanted, wanted + size);

@@ -421,10 +421,13 @@ static int run_made(int count, const char *what, char **argv)
 
 static long served; /* times that this member has been dismissed */
 
-/* -EBUSY: as it should be. */
+/* As it should be: 0, and -EBUSY in the last member, so that the region's result is that. */
 static int has_served(struct onespace_parallel *team, void *rounds)
 {
-    return onespace_parallel_number(team) > 0 && served != *(long *)rounds ? -EPERM : -EBUSY;
+    int number = onespace_parallel_number(team);
+    if (number > 0 && served != *(long *)rounds)
+        return -EPERM;
+    return number == onespace_parallel_count(team) - 1 ? -EBUSY : 0;
 }
 
 /* Each run belongs to the serve that began after the dismissal before it. */
