@@ -69,24 +69,23 @@ static int skip_to(struct extraction *x, uint64_t offset)
     return 0;
 }
 
-/* Reads the program headers, of which `first` has been read if it is not NULL, and the notes. */
+/* Reads the program headers after the first, and the notes. */
 static int read_header_table(struct extraction *x, const Elf64_Phdr *first)
 {
-    const size_t size = x->count * sizeof(*x->headers), done = first ? sizeof(*first) : 0;
+    const size_t rest = (x->count - 1) * sizeof(*x->headers);
     x->headers = calloc(x->count, sizeof(*x->headers));
     x->kept = calloc(x->count, sizeof(*x->kept));
     if (!x->headers || !x->kept)
         return -ENOMEM;
-    if (first)
-        x->headers[0] = *first;
-    if (read_some(x, (char *)x->headers + done, size - done) != size - done ||
-        x->headers[0].p_type != PT_NOTE || x->headers[0].p_filesz > NOTES_MAX)
+    x->headers[0] = *first;
+    if (read_some(x, x->headers + 1, rest) != rest || first->p_type != PT_NOTE ||
+        first->p_filesz > NOTES_MAX)
         return -ENOEXEC;
-    x->notes_size = x->headers[0].p_filesz;
+    x->notes_size = first->p_filesz;
     x->notes = malloc(x->notes_size + 1);
     if (!x->notes)
         return -ENOMEM;
-    return skip_to(x, x->headers[0].p_offset) == 0 &&
+    return skip_to(x, first->p_offset) == 0 &&
                    read_some(x, x->notes, x->notes_size) == x->notes_size
                ? 0
                : -ENOEXEC;
@@ -95,25 +94,23 @@ static int read_header_table(struct extraction *x, const Elf64_Phdr *first)
 static int read_headers(struct extraction *x)
 {
     Elf64_Ehdr header;
+    Elf64_Phdr first;
     if (read_some(x, &header, sizeof(header)) != sizeof(header) ||
         memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_type != ET_CORE ||
         header.e_machine != ARCH_ELF_MACHINE || header.e_phentsize != sizeof(Elf64_Phdr) ||
-        header.e_phnum == 0)
+        header.e_phnum == 0 || skip_to(x, header.e_phoff) != 0 ||
+        read_some(x, &first, sizeof(first)) != sizeof(first))
         return -ENOEXEC;
     x->count = header.e_phnum;
     if (header.e_phnum == PN_XNUM) {
         /* The number is in a section header at the end of the file. But the kernel writes the
          * notes, which the first header is about, right behind the headers. */
-        Elf64_Phdr notes;
-        if (skip_to(x, header.e_phoff) != 0 || read_some(x, &notes, sizeof(notes)) != sizeof(notes))
-            return -ENOEXEC;
-        uint64_t count = (notes.p_offset - header.e_phoff) / sizeof(notes);
-        if (notes.p_offset < header.e_phoff || count < PN_XNUM || count > HEADERS_MAX)
+        uint64_t count = (first.p_offset - header.e_phoff) / sizeof(first);
+        if (first.p_offset < header.e_phoff || count < PN_XNUM || count > HEADERS_MAX)
             return -ENOEXEC;
         x->count = (unsigned)count;
-        return read_header_table(x, &notes);
     }
-    return skip_to(x, header.e_phoff) == 0 ? read_header_table(x, NULL) : -ENOEXEC;
+    return read_header_table(x, &first);
 }
 
 /* ---- Notes ---- */
@@ -194,7 +191,6 @@ static_assert(offsetof(struct space, files) <= offsetof(struct space, shared) &&
 
 static void read_shared(struct extraction *x)
 {
-    free(x->shared);
     x->shared = malloc(sizeof(*x->shared));
     if (x->shared && read_some(x, x->shared, sizeof(*x->shared)) == sizeof(*x->shared))
         return;
@@ -205,11 +201,8 @@ static void read_shared(struct extraction *x)
 /* Whether the task uses the mapping, which several tasks may share. */
 static int uses_shared(const struct extraction *x, uintptr_t start)
 {
-    return x->shared && (atomic_load_explicit(
-                             &x->shared->mappings[shared_window_index(start)].users[x->slot / 64],
-                             memory_order_relaxed) >>
-                             x->slot % 64 &
-                         1);
+    return x->shared &&
+           shared_mapping_is_used_by(&x->shared->mappings[shared_window_index(start)], x->slot);
 }
 
 static uintptr_t overflow_at(const struct extraction *x)
@@ -221,7 +214,7 @@ static uintptr_t overflow_at(const struct extraction *x)
  * list of the task's mappings elsewhere. */
 static int has_overflow(const struct extraction *x, const Elf64_Phdr *header)
 {
-    return x->has_slot && !x->overflow && header->p_vaddr <= overflow_at(x) &&
+    return !x->overflow && header->p_vaddr <= overflow_at(x) &&
            overflow_at(x) - header->p_vaddr < header->p_filesz;
 }
 
@@ -254,7 +247,6 @@ static int read_registry(struct extraction *x)
 {
     const size_t head = offsetof(struct space, files);
     uint64_t start = x->at, slot = offsetof(struct space, slots) + x->slot * sizeof(x->record.slot);
-    free(x->head); /* another segment may claim to be the registry */
     x->head = ps_allocate_head();
     if (!x->head)
         return -ENOMEM;
@@ -353,28 +345,38 @@ static int keep(struct extraction *x, const Elf64_Phdr *header)
 static int is_registry(const struct extraction *x, const Elf64_Phdr *header)
 {
     const uint64_t least = offsetof(struct space, slots) + (x->slot + 1) * sizeof(x->record.slot);
-    return header->p_type == PT_LOAD && header->p_vaddr == LAYOUT_REGISTRY &&
-           header->p_filesz >= least;
+    return header->p_vaddr == LAYOUT_REGISTRY && header->p_filesz >= least;
 }
 
-/* Reads what lists the task's mappings elsewhere before the pass over all memory: some of them have
- * lower addresses than the registry. Not through a pipe, which has each byte once. */
-static int read_lists(struct extraction *x)
+/* Whether the segment has lists of the task's mappings elsewhere that have not been read yet. */
+static int has_lists(const struct extraction *x, const Elf64_Phdr *header)
+{
+    return header->p_type == PT_LOAD &&
+           (x->has_slot ? has_overflow(x, header) : is_registry(x, header));
+}
+
+static int read_lists(struct extraction *x, const Elf64_Phdr *header)
+{
+    if (x->has_slot)
+        return read_overflow(x, header);
+    int result = skip_to(x, header->p_offset);
+    result = result == 0 ? read_registry(x) : result;
+    if (result == 0)
+        find_code(x);
+    return result;
+}
+
+/* Reads the lists before the pass over all memory: some of the mappings have lower addresses than
+ * the registry. Not through a pipe, which has each byte once. */
+static int read_lists_first(struct extraction *x)
 {
     uint64_t begin = x->at;
     int result = 0;
     if (lseek(x->result->from, (off_t)begin, SEEK_SET) != (off_t)begin)
         return 0;
-    for (unsigned i = 1; i < x->count && result == 0; i++) {
-        const Elf64_Phdr *header = &x->headers[i];
-        if (!is_registry(x, header) && !(header->p_type == PT_LOAD && has_overflow(x, header)))
-            continue;
-        if (header->p_offset < x->at) /* not as the kernel writes */
-            return -ENODATA;
-        result = is_registry(x, header) ? skip_to(x, header->p_offset) : read_overflow(x, header);
-        if (result == 0 && is_registry(x, header))
-            result = read_registry(x);
-    }
+    for (unsigned i = 1; i < x->count && result == 0; i++)
+        if (has_lists(x, &x->headers[i])) /* in the order in which the kernel writes */
+            result = x->headers[i].p_offset < x->at ? -ENODATA : read_lists(x, &x->headers[i]);
     x->at = begin;
     if (result == 0 && lseek(x->result->from, (off_t)begin, SEEK_SET) != (off_t)begin)
         result = -errno;
@@ -383,20 +385,15 @@ static int read_lists(struct extraction *x)
 
 static int pass_memory(struct extraction *x)
 {
-    int result = read_lists(x);
+    int result = read_lists_first(x);
     for (unsigned i = 1; i < x->count && result == 0; i++) {
         const Elf64_Phdr *header = &x->headers[i];
         if (header->p_type != PT_LOAD)
             continue;
-        if (is_registry(x, header)) {
-            result = skip_to(x, header->p_offset);
-            result = result == 0 ? read_registry(x) : result;
-            if (result == 0)
-                find_code(x);
-        } else if (x->code.path[0] && header->p_vaddr == x->code.base && header->p_filesz)
+        if (has_lists(x, header))
+            result = read_lists(x, header);
+        else if (x->code.path[0] && header->p_vaddr == x->code.base && header->p_filesz)
             result = read_code(x, header);
-        else if (has_overflow(x, header))
-            result = read_overflow(x, header);
         else if (is_its_own(x, header->p_vaddr, header->p_vaddr + header->p_memsz))
             result = keep(x, header);
     }

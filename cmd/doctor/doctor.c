@@ -69,14 +69,14 @@ static void end_by_signal(int number)
     raise(number);
 }
 
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void doctor_on_interrupt(void (*function)(void))
 {
     interrupted = function;
-    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-        if (signal(ending[i], end_by_signal) == SIG_IGN)
-            signal(ending[i], SIG_IGN); /* nohup */
+    for (size_t i = 0; i < sizeof(ending_signals) / sizeof(ending_signals[0]); i++)
+        if (signal(ending_signals[i], end_by_signal) == SIG_IGN)
+            signal(ending_signals[i], SIG_IGN); /* nohup */
 }
 
 static void enter_child(int out, void (*function)(int, void *), void *context)
@@ -120,8 +120,8 @@ int doctor_child(void (*function)(int, void *), void *context, char *answer, siz
     pid_t child = fork();
     int error = errno;
     if (child == 0) {
-        for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++)
-            signal(ending[i], SIG_DFL);
+        for (size_t i = 0; i < sizeof(ending_signals) / sizeof(ending_signals[0]); i++)
+            signal(ending_signals[i], SIG_DFL);
         sigprocmask(SIG_SETMASK, &mask, NULL);
         enter_child(ends[1], function, context);
     }

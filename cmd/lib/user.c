@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/futex.h"
 #include "base/proc.h"
 
 #if defined(__x86_64__)
@@ -80,45 +80,38 @@ int user_become(uid_t uid, gid_t gid)
     return deny_typing();
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 int user_is_stuck(struct user_progress *progress, pid_t child)
 {
-    enum { STOPPED_S = 1, WAITING_S = 60 };
+    const uint64_t second = 1000000000, stopped_limit = second, waiting_limit = 60 * second;
     struct proc_stat stat;
     if (proc_read_stat(child, &stat) != 0)
         return 0;
     uint64_t ticks = stat.user_ticks + stat.system_ticks;
-    double time = now(), passed = progress->last ? time - progress->last : 0;
+    uint64_t now = futex_now_ns(), passed = progress->last ? now - progress->last : 0;
     int is_stopped = stat.state == 'T';
     if (ticks != progress->ticks || is_stopped != progress->is_stopped)
         *progress = (struct user_progress){progress->reads_only, ticks, 0, 0, is_stopped};
     /* The caller may have been stopped together with the child. */
-    progress->waited += passed < 1 ? passed : 0;
-    progress->last = time;
-    return is_stopped ? progress->waited > STOPPED_S
-                      : progress->reads_only && progress->waited > WAITING_S;
+    progress->waited += passed < second ? passed : 0;
+    progress->last = now;
+    return is_stopped ? progress->waited > stopped_limit
+                      : progress->reads_only && progress->waited > waiting_limit;
 }
 
 int user_await(pid_t child, int reads_only, int *status)
 {
-    enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 50000, PATIENCE_S = 5 };
+    enum { FIRST_PAUSE_US = 500, LONGEST_PAUSE_US = 50000, PATIENCE_MS = 5000 };
     struct user_progress progress = {.reads_only = reads_only};
-    double killed = 0;
+    uint64_t give_up = 0; /* set when it is killed */
     for (unsigned pause = FIRST_PAUSE_US;; pause = 2 * pause) {
         pid_t ended = waitpid(child, status, WNOHANG);
         if (ended != 0 && !(ended < 0 && errno == EINTR))
             return ended < 0 ? -errno : 0;
-        if (killed && now() - killed > PATIENCE_S)
+        if (give_up && futex_now_ns() > give_up)
             return -ETIMEDOUT;
-        if (!killed && user_is_stuck(&progress, child)) {
+        if (!give_up && user_is_stuck(&progress, child)) {
             kill(child, SIGKILL);
-            killed = now();
+            give_up = futex_deadline(PATIENCE_MS);
         }
         pause = pause < LONGEST_PAUSE_US ? pause : LONGEST_PAUSE_US;
         usleep(pause);

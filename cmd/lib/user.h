@@ -16,10 +16,11 @@ int user_become(uid_t uid, gid_t gid);
 
 /* A child that became another user may be stopped by that user, and the memory that it reads may be
  * of a file system that never answers. */
-struct user_progress {   /* initially 0, except: */
-    int reads_only;      /* it writes no file, whose file system may be slow */
-    uint64_t ticks;      /* of CPU time */
-    double last, waited; /* the time of the last call; seconds since `ticks` has changed */
+struct user_progress { /* initially 0, except: */
+    int reads_only;    /* it writes no file, whose file system may be slow */
+    uint64_t ticks;    /* of CPU time */
+    uint64_t last,
+        waited; /* ns: time of the last call; since `ticks` or `is_stopped` has changed */
     int is_stopped;
 };
 /* Whether the child has been stopped for a second, or reads only and has used no CPU time for a

@@ -48,11 +48,7 @@ static uint64_t *part_of_root(struct ps_memory *memory, const struct map_region 
 int ps_uses_shared(const struct ps_space *space, const struct ps_task *task, uintptr_t address)
 {
     return space->shared &&
-           (atomic_load_explicit(
-                &space->shared[shared_window_index(address)].users[task->slot / 64],
-                memory_order_relaxed) >>
-                task->slot % 64 &
-            1);
+           shared_mapping_is_used_by(&space->shared[shared_window_index(address)], task->slot);
 }
 
 struct ps_task *ps_out_of_range_owner(const struct ps_space *space, uintptr_t address)

@@ -248,7 +248,7 @@ static void load_layer(const char *name)
         return;
     }
     int is_first = !atomic_exchange(&layer, loaded);
-    /* All of them are resolved again: to the layer. */
+    /* Each is resolved again at its next use, and is the layer's then. */
     for (unsigned i = 0; is_first && i < TARGETS; i++)
         atomic_store(&mpi_targets[i], NULL);
 }

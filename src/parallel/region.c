@@ -126,6 +126,8 @@ static void run_loop(struct onespace_parallel *team, const struct team_loop *loo
 static int run_region(struct onespace_parallel *team, struct team_region region)
 {
     int result = 0;
+    if (region.order == ORDER_DISMISS)
+        return 0;
     uintptr_t function = resolve_function(&region.function);
     if (!function)
         return -ENOENT;
@@ -147,10 +149,9 @@ int team_fork(struct onespace_parallel *team, const struct team_region *region)
     int result = team_barrier(team);
     if (result < 0)
         return result;
-    if (region->order != ORDER_DISMISS)
-        block->members[0].result = run_region(team, *region);
+    block->members[0].result = run_region(team, *region);
     result = team_barrier(team);
-    for (int i = 0; i < team->count && result == 0 && region->order != ORDER_DISMISS; i++)
+    for (int i = 0; i < team->count && result == 0; i++)
         result = block->members[i].result;
     return result;
 }
@@ -163,8 +164,7 @@ int team_serve(struct onespace_parallel *team)
         if (result < 0)
             return result;
         int is_dismissed = block->region.order == ORDER_DISMISS;
-        if (!is_dismissed)
-            block->members[team->number].result = run_region(team, block->region);
+        block->members[team->number].result = run_region(team, block->region);
         result = team_barrier(team);
         if (result < 0 || is_dismissed)
             return result;

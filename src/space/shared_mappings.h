@@ -141,6 +141,12 @@ uintptr_t shared_window_end(int index);
 /* The entries with windows of one size: their number, and the first one's index. */
 int shared_window_class(int size, int *first);
 int shared_mapping_has_user(const struct space *space, const struct space_slot *slot, int index);
+/* The same of a copy of the entry. */
+static inline int shared_mapping_is_used_by(const struct space_shared_mapping *mapping,
+                                            unsigned slot)
+{
+    return atomic_load_explicit(&mapping->users[slot / 64], memory_order_relaxed) >> slot % 64 & 1;
+}
 /* The number of users of mappings with this key, minus the number of these mappings. */
 unsigned extra_attachments(const struct space *space, const struct space_shared_key *key);
 

@@ -12,17 +12,17 @@
 
 #include "base/raw.h"
 
-static void fill_limits(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_limits(struct child *child, const struct onespace_spawn_attr *attr, int by_reaper)
 {
     for (unsigned i = 0; i < CHILD_LIMITS && i < RLIM_NLIMITS; i++) {
         struct rlimit wanted, present;
         if (attr->limits)
             wanted = attr->limits[i];
-        else if (!from_root || getrlimit(i, &wanted) != 0)
+        else if (!by_reaper || getrlimit(i, &wanted) != 0)
             continue;
-        if (from_root)
+        if (by_reaper)
             present = child->space->reaper_limits[i];
-        if ((from_root || getrlimit(i, &present) == 0) &&
+        if ((by_reaper || getrlimit(i, &present) == 0) &&
             memcmp(&wanted, &present, sizeof(wanted)) == 0)
             continue;
         child->limits[i] = wanted;
@@ -31,22 +31,22 @@ static void fill_limits(struct child *child, const struct onespace_spawn_attr *a
 }
 
 static void fill_affinity(struct child *child, const struct onespace_spawn_attr *attr,
-                          int from_root)
+                          int by_reaper)
 {
     if (attr->cpus) {
         child->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(child->cpus) ? attr->cpus_size
                                                                             : sizeof(child->cpus));
         memcpy(child->cpus, attr->cpus, child->cpu_bytes);
-    } else if (from_root) {
+    } else if (by_reaper) {
         long size = syscall(SYS_sched_getaffinity, 0, sizeof(child->cpus), child->cpus);
         child->cpu_bytes = size > 0 ? (uint32_t)size : 0;
     }
 }
 
-static void fill_nice(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_nice(struct child *child, const struct onespace_spawn_attr *attr, int by_reaper)
 {
     child->nice = attr->nice;
-    if (attr->nice == INT32_MIN && from_root) {
+    if (attr->nice == INT32_MIN && by_reaper) {
         errno = 0;
         int nice = getpriority(PRIO_PROCESS, 0);
         int reaper = getpriority(PRIO_PROCESS, (id_t)atomic_load(&child->space->reaper_pid));
@@ -55,11 +55,11 @@ static void fill_nice(struct child *child, const struct onespace_spawn_attr *att
     }
 }
 
-static void fill_policy(struct child *child, int from_root)
+static void fill_policy(struct child *child, int by_reaper)
 {
     child->policy_mode = -1;
     int mode;
-    if (from_root && syscall(SYS_get_mempolicy, &mode, child->policy_nodes,
+    if (by_reaper && syscall(SYS_get_mempolicy, &mode, child->policy_nodes,
                              8 * sizeof(child->policy_nodes), NULL, 0) == 0)
         child->policy_mode = mode;
 }
@@ -87,20 +87,20 @@ uint64_t ignored_signals_of_process(void)
 
 /* The child starts with those signals ignored that its parent process ignores: the reaper, or the
  * spawner if that is a task. */
-static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
+static void fill_ignored(struct child *child, const struct onespace_spawn_attr *attr, int by_reaper)
 {
     uint64_t mine = ignored_signals_of_process();
-    uint64_t present = from_root ? child->space->reaper_ignored : mine;
+    uint64_t present = by_reaper ? child->space->reaper_ignored : mine;
     uint64_t wanted = attr->ignored_signals ? signal_set_bits(attr->ignored_signals) : mine;
     child->ignore = wanted & ~present;
     child->unignore = present & ~wanted;
 }
 
-void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int from_root)
+void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int by_reaper)
 {
-    fill_ignored(child, attr, from_root);
-    fill_limits(child, attr, from_root);
-    fill_affinity(child, attr, from_root);
-    fill_nice(child, attr, from_root);
-    fill_policy(child, from_root);
+    fill_ignored(child, attr, by_reaper);
+    fill_limits(child, attr, by_reaper);
+    fill_affinity(child, attr, by_reaper);
+    fill_nice(child, attr, by_reaper);
+    fill_policy(child, by_reaper);
 }

@@ -34,8 +34,8 @@ void loader_images_close(void);
 
 /* Fills limits, nice value, CPU affinity, memory policy and ignored signals of a child record from
  * the attributes. Unset attributes come from the calling thread: through the record if the reaper
- * clones for it (`from_root`), else through clone. */
-void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int from_root);
+ * clones for it (`by_reaper`), else through clone. */
+void child_inherit(struct child *child, const struct onespace_spawn_attr *attr, int by_reaper);
 /* The signals that the calling process ignores: bit n-1 for signal n, as the kernel has it. */
 uint64_t ignored_signals_of_process(void);
 uint64_t signal_set_bits(const sigset_t *set);

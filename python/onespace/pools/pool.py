@@ -107,8 +107,7 @@ class AsyncResult:
             step = CALLBACK_PATIENCE_S if end is None else min(CALLBACK_PATIENCE_S, end - time.monotonic())
             if step <= 0:
                 return
-            for future in self._futures[:1]:
-                future.check_process()  # a forked child has no thread that runs the callback
+            self._futures[0].check_process()  # a forked child has no thread that runs the callback
             self._condition.wait_until(lambda: self._has_run, step)
 
     def get(self, timeout: float | None = None) -> Any:
