@@ -270,9 +270,8 @@ static int is_its_own(const struct extraction *x, uintptr_t start, uintptr_t end
         return 1;
     if (shared_windows_contain(start))
         return uses_shared(x, start);
-    const struct space_intervals *others =
-        &x->record.slot.interpose.intervals[INTERVALS_OUT_OF_RANGE];
-    return x->has_slot && (has_interval(others->words, INTERVALS_IN_SLOT, start) ||
+    const _Atomic uint64_t *words = x->record.slot.interpose.interval_words[INTERVALS_OUT_OF_RANGE];
+    return x->has_slot && (has_interval(words, INTERVALS_IN_SLOT, start) ||
                            has_interval(x->overflow, x->overflow_count, start));
 }
 

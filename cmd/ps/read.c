@@ -185,7 +185,8 @@ static void read_out_of_range(const struct reading *reading, struct ps_task *tas
     uint32_t inside = used < INTERVALS_IN_SLOT ? used : INTERVALS_IN_SLOT, beyond = used - inside;
     if (!used || !(task->out_of_range = calloc(used, sizeof(*task->out_of_range))))
         return;
-    memcpy(task->out_of_range, (const void *)table->words, inside * sizeof(*task->out_of_range));
+    memcpy(task->out_of_range, (const void *)slot->interpose.interval_words[INTERVALS_OUT_OF_RANGE],
+           inside * sizeof(*task->out_of_range));
     task->out_of_range_count = inside;
     if (beyond &&
         ps_copy(reading->source->pid, intervals_overflow(task->slot, INTERVALS_OUT_OF_RANGE),

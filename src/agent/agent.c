@@ -48,10 +48,11 @@ enum {
     HEAP_MMAP = 32 << 20, /* larger blocks by mmap, which are unmapped when they are freed */
 };
 
-static struct space_slot no_slot;
+/* Never written. Constant, because each task has its own copy of all other zeroes. */
+static const struct space_slot no_slot;
 
 struct space *agent_space;
-struct space_slot *agent_self = &no_slot;
+struct space_slot *agent_self = (struct space_slot *)&no_slot;
 uintptr_t agent_low;
 
 /* On request: a heap that keeps free memory makes fewer system calls and page faults. Each of these
@@ -260,7 +261,6 @@ typedef int start_main_function(main_function *, int, char **, void (*)(void), v
 start_main_function __libc_start_main;
 extern void *__libc_dlsym(void *, const char *) WEAK; /* glibc 2.33 has dlsym in libdl */
 extern void *__libc_dlopen_mode(const char *, int) WEAK;
-extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) WEAK;
 
 static start_main_function *real_start_main(void)
 {

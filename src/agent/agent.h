@@ -3,6 +3,7 @@
 #define ONESPACE_AGENT_AGENT_H
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 
 #include "space/registry.h"
@@ -16,6 +17,7 @@ extern void *dlsym(void *restrict, const char *restrict) WEAK;
 extern void *dlopen(const char *, int) WEAK;
 extern char *dlerror(void) WEAK;
 extern int dladdr(const void *, Dl_info *) WEAK;
+extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) WEAK;
 extern int *__errno_location(void) WEAK;
 extern unsigned long getauxval(unsigned long) WEAK;
 

@@ -105,9 +105,32 @@ static void find_launcher(void)
         is_set("PMI_RANK") || is_set("PMI_FD") || is_set("PMI_ID") || is_set("PMI_PORT");
 }
 
+/* dl_iterate_phdr's callback: stops at an object whose file has this soname up to its version. */
+static int has_soname(struct dl_phdr_info *info, size_t size, void *soname)
+{
+    (void)size;
+    const char *file = info->dlpi_name ? text_basename(info->dlpi_name) : "";
+    const char *name = soname, *version = name;
+    while (*version && !text_skip_prefix(version, ".so"))
+        version++;
+    while (name < version && *file == *name)
+        file++, name++;
+    return name == version && text_skip_prefix(file, ".so") != NULL;
+}
+
+/* A handle of a library that is loaded, to be closed; NULL if it is not. dlopen alone would search
+ * the file system for a library that is not loaded, and open its file if it is installed: 20 to
+ * 60 us. */
+static void *open_loaded(const char *soname)
+{
+    if (dl_iterate_phdr && !dl_iterate_phdr(has_soname, (void *)soname))
+        return NULL;
+    return dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
 static int is_loaded(const char *soname)
 {
-    void *library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+    void *library = open_loaded(soname);
     if (library)
         dlclose(library);
     return library != NULL;
@@ -155,8 +178,7 @@ static void warn_of_launcher(void *library, const char *layer_name)
 }
 
 /* The MPI library that the program has, and the layer's name for it. Once found it stays loaded, by
- * the reference taken here; a name that is not loaded is searched for in the file system, which
- * takes 20 us. */
+ * the reference taken here. */
 static void *find_library(const char **layer_name)
 {
     static _Atomic(void *) found; /* with release, after its name */
@@ -172,7 +194,7 @@ static void *find_library(const char **layer_name)
     const char *soname = libraries;
     for (; *soname; soname = *layer_name + text_length(*layer_name) + 1) {
         *layer_name = soname + text_length(soname) + 1;
-        library = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+        library = open_loaded(soname);
         if (library) {
             atomic_store_explicit(&found_layer, *layer_name, memory_order_relaxed);
             if (!atomic_exchange_explicit(&found, library, memory_order_acq_rel))
@@ -376,7 +398,7 @@ void disable_ucx_sysv(void)
 {
     if (!agent_low || !dlopen || !dlsym || !dlclose || !getenv || !setenv || getenv("UCX_TLS"))
         return;
-    void *ucx = dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD);
+    void *ucx = open_loaded("libucp.so.0");
     if (!ucx)
         return;
     if (can_exclude_transports(ucx))
@@ -395,7 +417,7 @@ void place_symmetric_heap(void)
     if (!agent_low || !dlopen || !dlclose || !getenv || !setenv || getenv(setting) ||
         getenv("OMPI_MCA_memheap_base_start_address"))
         return;
-    void *openshmem = dlopen("liboshmem.so.40", RTLD_LAZY | RTLD_NOLOAD);
+    void *openshmem = open_loaded("liboshmem.so.40");
     if (!openshmem)
         return;
     text_append_number(digits, address, 10);

@@ -151,6 +151,9 @@ struct space_interpose {
      */
     _Atomic uint32_t gpu_library;
     struct space_intervals intervals[INTERVALS_KINDS];
+    /* By the member's threads, and by members that map over one of its intervals: always by
+     * compare-and-swap. All 0 at the start of a task. */
+    _Atomic uint64_t interval_words[INTERVALS_KINDS][INTERVALS_IN_SLOT];
 };
 
 #endif

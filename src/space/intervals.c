@@ -22,7 +22,7 @@ _Atomic uint64_t *intervals_word(const struct space_slot *slot, enum space_inter
                                  uint32_t index)
 {
     if (index < INTERVALS_IN_SLOT)
-        return &table_of(slot, kind)->words[index];
+        return &((struct space_slot *)slot)->interpose.interval_words[kind][index];
     uintptr_t overflow = intervals_overflow(slot_index(space_registry(), slot), kind);
     return (_Atomic uint64_t *)overflow + (index - INTERVALS_IN_SLOT);
 }
@@ -280,10 +280,11 @@ uint32_t intervals_trim(struct space_slot *slot, enum space_interval_kind kind)
 void intervals_clear(struct space_slot *slot)
 {
     for (enum space_interval_kind kind = 0; kind < INTERVALS_KINDS; kind++) {
-        uint32_t used = intervals_used(slot, kind);
+        /* An exchange: a load from a new page would map the zero page, and replacing that
+         * interrupts each CPU that runs a task of the space. */
+        uint32_t used = atomic_exchange(&table_of(slot, kind)->used, 0);
         for (uint32_t i = 0; i < used; i++)
             atomic_store(intervals_word(slot, kind, i), 0);
-        atomic_store(&table_of(slot, kind)->used, 0);
     }
 }
 

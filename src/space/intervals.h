@@ -40,14 +40,12 @@ enum { INTERVAL_TENTATIVE = 1, INTERVAL_PAGES_BITS = 27, INTERVAL_START_SHIFT = 
 #define INTERVAL_MAX_PAGES ((UINT64_C(1) << INTERVAL_PAGES_BITS) - 1)
 #define INTERVAL_ADDRESSES (UINT64_C(1) << 48)
 
+/* The words are apart (space_interpose), so that few pages are touched where tables are empty. */
 struct space_intervals {
     /* No word at or above this index is used. Raised by compare-and-swap before the word is
      * written. */
     _Atomic uint32_t used;
     _Atomic uint32_t has_overflow; /* sticky: the words of the overflow are mapped; release */
-    /* By the member's threads, and by members that map over one of its intervals: always by
-     * compare-and-swap. */
-    _Atomic uint64_t words[INTERVALS_IN_SLOT];
 };
 
 #define LAYOUT_INTERVALS (LAYOUT_REGION + 12 * LAYOUT_GIB)

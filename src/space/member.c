@@ -60,9 +60,9 @@ static void clear_slot(struct space *space, struct space_slot *slot)
     slot->user_us = slot->system_us = 0;
     intervals_clear(slot);
     registrations_clear(slot);
-    char *from = (char *)&slot->stats;
-    for (size_t i = 0; i < sizeof(slot->stats) + sizeof(slot->interpose); i++)
-        from[i] = 0;
+    char *from = (char *)&slot->stats, *end = (char *)&slot->interpose.interval_words;
+    while (from < end)
+        *from++ = 0;
 }
 
 /* Reuses low slots first, so that a space that runs one task after another touches few pages. */
@@ -73,7 +73,9 @@ static struct space_slot *claim_free_slot(struct space *space, uint32_t claimed)
         unsigned index = (first + tries) % LAYOUT_SLOTS;
         struct space_slot *slot = &space->slots[index];
         uint32_t expected = SLOT_FREE;
-        if (index == 0 || slot_state(slot) != SLOT_FREE)
+        /* The state of a slot that no task has used is not read before it is written, for the
+         * reason given in intervals_clear. */
+        if (index == 0 || (index <= atomic_load(&space->highest) && slot_state(slot) != SLOT_FREE))
             continue;
         /* Before the claim: if the claimer dies, the reaper searches up to `highest`. */
         word_raise(&space->highest, index);

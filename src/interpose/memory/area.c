@@ -100,6 +100,15 @@ static struct area area_of(struct space_slot *self, enum area_kind kind)
                                               range + LAYOUT_MAPPINGS, range + LAYOUT_BREAK};
 }
 
+/* Makes the kernel map a page of its own for the bits at this address. A search that read them
+ * first would map the zero page, and replacing that interrupts each CPU that runs a task of the
+ * space. */
+static void touch(struct space_slot *self, uintptr_t address)
+{
+    uint64_t page = (address - range_of(self)) / ARCH_PAGE_MIN;
+    atomic_store_explicit(&map_of(self)->words[page / WORD_BITS], 0, memory_order_relaxed);
+}
+
 long area_init(struct space_slot *self)
 {
     long result =
@@ -109,6 +118,8 @@ long area_init(struct space_slot *self)
         return result;
     struct area files = area_of(self, AREA_FILES);
     uint64_t next = atomic_load_explicit(files.next, memory_order_relaxed);
+    touch(self, files.start);
+    touch(self, area_of(self, AREA_MAPPINGS).start);
     change(self, files.start, page_ceiling(next - files.start), 1);
     return 0;
 }
