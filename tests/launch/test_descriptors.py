@@ -2,12 +2,11 @@
 import os
 import resource
 import signal
-import socket
 import time
 
 import pytest
 
-from jobs import LONE_USER, RUN
+from jobs import LONE_USER, RUN, descriptors_in_flight
 
 RANKS = 64
 INHERITED = 100
@@ -112,7 +111,6 @@ def test_stopped_shim_delays_no_other(job):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
 def test_descriptors_in_flight_are_waited_for(job, guests):
-    """The kernel counts what a user has sent and nobody has received yet against the sender's limit."""
     limit = 64
 
     def become():
@@ -122,24 +120,9 @@ def test_descriptors_in_flight_are_waited_for(job, guests):
 
     os.chmod(job.runtime, 0o777)
     os.chown(job.runtime, LONE_USER, LONE_USER)
-    holder = os.fork()
-    if holder == 0:  # fills the account of user and limit, until it is killed
-        try:
-            os.setsid()
-            become()
-            left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-            for _ in range(limit // 10 + 1):
-                socket.send_fds(left, [b"x"], [left.fileno()] * 10)
-            os.kill(os.getpid(), signal.SIGSTOP)
-        finally:
-            os._exit(0)
-    try:
-        assert os.WIFSTOPPED(os.waitpid(holder, os.WUNTRACED)[1])
+    with descriptors_in_flight(become, limit):
         command = job.start([*RUN, "--space", "flight", guests("descriptors")], cwd="/", preexec_fn=become)
         time.sleep(0.5)
-    finally:
-        os.kill(holder, signal.SIGKILL)
-        os.waitpid(holder, 0)
     result = command.finish()
     if result.code == 126 or "Permission denied" in result.err:
         pytest.skip("the build directory is not open to other users")

@@ -7,11 +7,12 @@ import resource
 import signal
 import socket
 import struct
+import time
 import uuid
 
 import pytest
 
-from jobs import RUN, eventually, with_shm
+from jobs import LONE_USER, ONESPACE, RUN, descriptors_in_flight, eventually, with_shm
 
 SHM = pathlib.Path("/dev/shm")
 SPACE = [*RUN, "--shm", "space"]
@@ -119,6 +120,30 @@ os.close(os.open("/dev/shm/again", os.O_RDWR | os.O_CREAT))
     result = job.run([*SPACE, "/usr/bin/python3", "-c", script],
                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
     assert result.code == 0 and re.fullmatch(r"ENOSPC 5\d\n", result.out), str(result)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
+def test_descriptors_in_flight_are_waited_for(job):
+    """The server cannot send the new file's descriptor, so it forgets the name, and the task asks again."""
+    limit = 64
+    script = "import os; print('up', flush=True); input(); os.open('/dev/shm/x', os.O_CREAT | os.O_EXCL); print('made')"
+
+    def become():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        os.setgid(LONE_USER)
+        os.setuid(LONE_USER)
+
+    os.chown(job.runtime, LONE_USER, LONE_USER)
+    if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
+        pytest.skip("the build directory is not open to other users")
+    command = job.start([*SPACE, "/usr/bin/python3", "-c", script], cwd="/", preexec_fn=become, terminal=True)
+    command.wait_for("up")
+    with descriptors_in_flight(become, limit):
+        command.type(b"\n")
+        time.sleep(0.5)
+        assert "made" not in command.so_far().out
+    result = command.finish()
+    assert result.code == 0 and "made" in result.out, str(result)
 
 
 # ---- Hostile peers of the server ----

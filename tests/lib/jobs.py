@@ -3,6 +3,7 @@
 Every process of a test carries the variable ONESPACE_TEST_JOB in its environment, tasks too, since
 /proc shows them the environment of the process whose memory they share. So what is left can be told
 from what other tests, or other users of the machine, are running."""
+import contextlib
 import dataclasses
 import fcntl
 import os
@@ -10,6 +11,7 @@ import pathlib
 import pty
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import termios
@@ -120,6 +122,29 @@ def with_entry(directory, name, place, more_mounts=""):
             (place / "new" / other).symlink_to(place / "old" / other)
     script = f'mount --rbind {directory} "$0/old" && mount --bind "$0/new" {directory}{more_mounts}'
     return with_mounts(script, str(place))
+
+
+@contextlib.contextmanager
+def descriptors_in_flight(become, count):
+    """More than `count` descriptors of the user that `become` makes a process are sent and not received. The kernel
+    counts those against the limit of each process of the user that sends more."""
+    holder = os.fork()
+    if holder == 0:
+        try:
+            os.setsid()
+            become()
+            left, _right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            for _ in range(count // 10 + 1):
+                socket.send_fds(left, [b"x"], [left.fileno()] * 10)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        finally:
+            os._exit(0)
+    try:
+        assert os.WIFSTOPPED(os.waitpid(holder, os.WUNTRACED)[1])
+        yield
+    finally:
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
 
 
 def eventually(condition, seconds=180):
