@@ -378,10 +378,8 @@ enum { CALLS_BEFORE_SET_UP = 2048 };
 
 static struct communicator *new_communicator(MPI_Comm comm, int *error)
 {
-    int has_world = 0;
     enum collectives_mode mode = task_collectives_mode();
-    if (comm == MPI_COMM_NULL || mode == COLLECTIVES_NEVER ||
-        pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
+    if (comm == MPI_COMM_NULL || mode == COLLECTIVES_NEVER || !pmpi_has_world())
         return NULL;
     finalize_hook_install();
     struct communicator *communicator = calloc(1, sizeof(*communicator));

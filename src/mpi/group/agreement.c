@@ -253,9 +253,9 @@ static struct agreement *find_agreement(MPI_Comm comm, int *error)
 /* Programs that use sessions have no MPI_COMM_WORLD, and spawn no processes. */
 static int is_within_world(MPI_Comm comm)
 {
-    int has_world = 0, outsiders = 0;
+    int outsiders = 0;
     MPI_Group world, members, outside;
-    if (pmpi()->Initialized(&has_world) != MPI_SUCCESS || !has_world)
+    if (!pmpi_has_world())
         return 1;
     if (pmpi()->Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return 0;

@@ -20,12 +20,10 @@ static const struct window_provider *const providers[] = {
 /* A communicator of this rank alone: programs that use sessions have no MPI_COMM_SELF. */
 static int find_self(struct window *window, const struct window_request *request)
 {
-    int has_world = 0;
-    int result = pmpi()->Initialized(&has_world);
-    if (result != MPI_SUCCESS || has_world)
-        return result;
     MPI_Group self;
-    result = pmpi()->Group_incl(window->mpi_group, 1, &window->group->rank, &self);
+    if (pmpi_has_world())
+        return MPI_SUCCESS;
+    int result = pmpi()->Group_incl(window->mpi_group, 1, &window->group->rank, &self);
     if (result != MPI_SUCCESS)
         return result;
     result = pmpi()->Comm_create_group(request->comm, self, 0, &window->self);

@@ -99,6 +99,8 @@ void window_close(struct window *window)
             pmpi()->Win_free(&handle); /* for MPI's own windows this waits for the others */
     if (window->provider->close)
         window->provider->close(window);
+    if (window->rma_shared)
+        window->ticket = barrier_arrive(&window->rma_shared->barrier, window->group->ranks);
 }
 
 /* Calls the handler on a window created for that, because an error handler needs one. */
@@ -112,9 +114,19 @@ static void call_handler(const struct window *window, int error)
     pmpi()->Win_free(&handle);
 }
 
+/* The others' functions that delete attributes, which window_close calls, may use the memory. */
+static int await_closed(struct window *window)
+{
+    struct wait wait = window_wait(window);
+    return window->rma_shared ? barrier_await(&window->rma_shared->barrier, window->ticket, &wait)
+                              : MPI_SUCCESS;
+}
+
 int window_destroy(struct window *window)
 {
-    int result = window->provider->free(window);
+    int result = await_closed(window);
+    if (result == MPI_SUCCESS)
+        result = window->provider->free(window);
     if (result == MPI_SUCCESS)
         result = window->closed;
     if (window->handler != MPI_ERRHANDLER_NULL) {
@@ -171,11 +183,10 @@ static int free_all_windows(MPI_Comm comm, int key, void *value, void *extra)
 void finalize_hook_install(void)
 {
     static _Atomic int watched; /* by any thread; relaxed would do: it guards no other data */
-    int keyval, has_world = 0;
-    if (atomic_load_explicit(&watched, memory_order_relaxed) || atomic_exchange(&watched, 1) ||
-        pmpi()->Initialized(&has_world) != MPI_SUCCESS)
+    int keyval;
+    if (atomic_load_explicit(&watched, memory_order_relaxed) || atomic_exchange(&watched, 1))
         return;
-    if (!has_world)
+    if (!pmpi_has_world())
         atomic_store(&watched, 0); /* MPI_Init may come later */
     else if (pmpi()->Comm_create_keyval(pmpi_no_copy, free_all_windows, &keyval, NULL) ==
                  MPI_SUCCESS &&

@@ -171,6 +171,13 @@ int pmpi_create_keyval(_Atomic int *keyval, MPI_Comm_delete_attr_function *delet
     return result;
 }
 
+int pmpi_has_world(void)
+{
+    int has_begun = 0, has_ended = 0;
+    return pmpi()->Initialized(&has_begun) == MPI_SUCCESS && has_begun &&
+           pmpi()->Finalized(&has_ended) == MPI_SUCCESS && !has_ended;
+}
+
 /* ---- A communicator of this process alone ---- */
 
 /* Under the self_comm_mutex, which is never held across a call of MPI that another thread may wait

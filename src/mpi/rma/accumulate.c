@@ -226,7 +226,7 @@ static int find_matching_items(const struct buf_desc *transfer, struct side *sid
 
 static size_t bytes_of(const struct side *side)
 {
-    return side->bytes.items * side->bytes.nest->size;
+    return items_size((MPI_Count)side->bytes.items, side->bytes.nest->size);
 }
 
 /* Adds the stripes of the target's lines, until they are all. */
@@ -345,7 +345,7 @@ static int accumulate_host(struct window *window, const struct buf_desc *origin,
                            const struct buf_desc *result, int target_rank, MPI_Aint target_disp,
                            MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    if (count < 0 || origin->count < 0)
+    if (count < 0 || (op != MPI_NO_OP && origin->count < 0) || (result && result->count < 0))
         return MPI_ERR_COUNT;
     if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
@@ -367,7 +367,7 @@ static int accumulate_any_memory(struct window *window, const struct buf_desc *o
     struct buf_desc given = *origin, fetched = result ? *result : (struct buf_desc){0};
     struct gpu_copy source = {0}, sink = {0};
     int has_origin = op != MPI_NO_OP && origin->count > 0, error = MPI_SUCCESS;
-    if (target_rank == MPI_PROC_NULL || count < 0 || origin->count < 0 ||
+    if (target_rank == MPI_PROC_NULL || count < 0 || (op != MPI_NO_OP && origin->count < 0) ||
         (result && result->count < 0))
         return accumulate_host(window, origin, result, target_rank, target_disp, count, type, op);
     if (has_origin)

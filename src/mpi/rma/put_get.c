@@ -17,8 +17,8 @@ static size_t bulk_size(const struct window *window, const struct buf_desc *targ
     MPI_Count target_count = kind == RMA_PUT ? origin->count : target->count;
     if (target_count < BULK_MIN_BYTES / ELEMENT_MAX_BYTES || !window->provider->copy)
         return 0;
-    size_t at_target = (size_t)target->count * target_type->size,
-           at_origin = (size_t)origin->count * origin_type->size;
+    size_t at_target = items_size(target->count, target_type->size),
+           at_origin = items_size(origin->count, origin_type->size);
     size_t size = kind == RMA_PUT ? at_origin : at_target;
     return size >= BULK_MIN_BYTES && size <= (kind == RMA_PUT ? at_target : at_origin) ? size : 0;
 }

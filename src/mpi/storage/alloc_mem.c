@@ -34,8 +34,8 @@ int storage_memory_is_used(void)
 
 static int own_rank(void)
 {
-    int rank = 0, is_there = 0;
-    if (pmpi()->Initialized(&is_there) == MPI_SUCCESS && is_there)
+    int rank = 0;
+    if (pmpi_has_world())
         pmpi()->Comm_rank(MPI_COMM_WORLD, &rank);
     return rank;
 }

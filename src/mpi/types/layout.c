@@ -22,10 +22,12 @@ struct recent {
     MPI_Datatype type;
     struct type_layout *layout; /* NULL: unused */
     uint64_t generation;        /* at which it was found */
+    uint64_t used;              /* when: a number of this thread's, which grows */
 };
 static _Thread_local struct {
     struct recent recent[RECENT];
-    unsigned oldest, last; /* index of the entry to replace next, and of the one found last */
+    uint64_t used; /* the newest of the entries' */
+    unsigned last; /* index of the entry found last */
 } self;
 
 void type_layout_free(struct type_layout *layout)
@@ -63,19 +65,22 @@ static void make_key(void)
     has_key = pthread_key_create(&end_of_thread, unref_all) == 0;
 }
 
-/* Keeps the reference in place of the oldest one. A call finds at most five layouts, except
- * MPI_Alltoallw: during that, another thread must not free a reference. */
+/* Keeps the reference in place of the one that was used least recently. A call finds at most five
+ * layouts, except MPI_Alltoallw: during that, another thread must not free a reference. */
 static void add_recent(MPI_Datatype type, struct type_layout *layout, uint64_t now)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct recent *slot = &self.recent[self.last = self.oldest];
-    self.oldest = (self.oldest + 1) % RECENT;
+    unsigned oldest = 0;
+    for (unsigned i = 1; i < RECENT; i++)
+        if (self.recent[i].used < self.recent[oldest].used)
+            oldest = i;
+    struct recent *slot = &self.recent[self.last = oldest];
     if (!slot->layout) /* perhaps this thread's first */
         pthread_once(&once, make_key);
     if (!slot->layout && has_key)
         pthread_setspecific(end_of_thread, self.recent);
     unref(slot->layout);
-    *slot = (struct recent){type, layout, now};
+    *slot = (struct recent){type, layout, now, ++self.used};
 }
 
 static size_t whole_size(const struct predefined_type *element, size_t size)
@@ -169,6 +174,7 @@ static const struct type_layout *find_recent(MPI_Datatype type, uint64_t now)
         struct recent *slot = &self.recent[at];
         if (slot->type == type && slot->generation == now && slot->layout) {
             self.last = at;
+            slot->used = ++self.used;
             return slot->layout;
         }
     }
@@ -179,6 +185,8 @@ int type_layout_find(MPI_Datatype type, const struct type_layout **layout)
 {
     const struct predefined_type *predefined = predefined_type_known(type);
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    if (!predefined && type == MPI_DATATYPE_NULL) /* the library would call another handler */
+        return MPI_ERR_TYPE;
     if (!predefined && (*layout = find_recent(type, now)))
         return MPI_SUCCESS;
     struct type_layout *found = predefined ? NULL : look_up(type);

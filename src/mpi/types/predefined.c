@@ -178,7 +178,8 @@ const struct predefined_type *predefined_type_of(MPI_Datatype type)
     const struct predefined_type *known = predefined_type_known(type);
     struct predefined_type *predefined;
     int combiner;
-    if (known || !is_predefined(type, &combiner) || !(predefined = describe(type, combiner)))
+    if (known || type == MPI_DATATYPE_NULL || !is_predefined(type, &combiner) ||
+        !(predefined = describe(type, combiner)))
         return known;
     return publish(bucket_of(type), predefined);
 }
@@ -202,7 +203,7 @@ int type_layout_copy(const struct buf_desc *to, const struct type_layout *sink,
 {
     struct typed_items target = {to->address, (size_t)to->count, &sink->bytes};
     struct typed_items origin = {from->address, (size_t)from->count, &source->bytes};
-    if (origin.items * source->bytes.size > target.items * sink->bytes.size)
+    if (items_size(from->count, source->bytes.size) > items_size(to->count, sink->bytes.size))
         return MPI_ERR_TRUNCATE;
     return items_copy(&target, &origin);
 }

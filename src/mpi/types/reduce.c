@@ -66,7 +66,7 @@ static reduce_function *find(enum reduce_op operation, const struct predefined_t
     const struct reduce_table *table = best_table();
     for (size_t i = 0; operation < OPERATIONS && i < table->count; i++) {
         const struct reduce_row *row = &table->rows[i];
-        if (row->kind == element->class && (row->size == 0 || row->size == element->size))
+        if (row->kind == element->class && row->size == element->size)
             return row->functions[operation];
     }
     return NULL;

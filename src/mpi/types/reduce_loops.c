@@ -152,14 +152,14 @@ static const struct reduce_row rows[] = {
     {TYPE_LOGICAL, 2, {ROW_LOGIC(uint16)}},
     {TYPE_LOGICAL, 4, {ROW_LOGIC(uint32)}},
     {TYPE_LOGICAL, 8, {ROW_LOGIC(uint64)}},
-    {TYPE_PAIR_FLOAT, 0, ROW_PAIR(pair_float)},
-    {TYPE_PAIR_DOUBLE, 0, ROW_PAIR(pair_double)},
-    {TYPE_PAIR_LONG_DOUBLE, 0, ROW_PAIR(pair_long_double)},
-    {TYPE_PAIR_LONG, 0, ROW_PAIR(pair_long)},
-    {TYPE_PAIR_INT, 0, ROW_PAIR(pair_int)},
-    {TYPE_PAIR_SHORT, 0, ROW_PAIR(pair_short)},
-    {TYPE_PAIR_REALS, 0, ROW_PAIR(pair_reals)},
-    {TYPE_PAIR_DOUBLES, 0, ROW_PAIR(pair_doubles)},
+    {TYPE_PAIR_FLOAT, sizeof(float) + sizeof(int), ROW_PAIR(pair_float)},
+    {TYPE_PAIR_DOUBLE, sizeof(double) + sizeof(int), ROW_PAIR(pair_double)},
+    {TYPE_PAIR_LONG_DOUBLE, sizeof(long double) + sizeof(int), ROW_PAIR(pair_long_double)},
+    {TYPE_PAIR_LONG, sizeof(long) + sizeof(int), ROW_PAIR(pair_long)},
+    {TYPE_PAIR_INT, 2 * sizeof(int), ROW_PAIR(pair_int)},
+    {TYPE_PAIR_SHORT, sizeof(short) + sizeof(int), ROW_PAIR(pair_short)},
+    {TYPE_PAIR_REALS, 2 * sizeof(float), ROW_PAIR(pair_reals)},
+    {TYPE_PAIR_DOUBLES, 2 * sizeof(double), ROW_PAIR(pair_doubles)},
 };
 
 const struct reduce_table REDUCE_TABLE = {rows, sizeof(rows) / sizeof(rows[0])};

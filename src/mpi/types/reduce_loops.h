@@ -47,7 +47,7 @@ enum reduce_op {
 
 struct reduce_row {
     enum type_class kind;
-    size_t size;                            /* of an element; 0: any */
+    size_t size;                            /* of an element */
     reduce_function *functions[OPERATIONS]; /* NULL: not defined for the type */
 };
 

@@ -47,12 +47,19 @@ struct buf_desc {
     MPI_Datatype type;
 };
 
+/* In bytes; SIZE_MAX: more than there is memory. */
+static inline size_t items_size(MPI_Count count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow((size_t)count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
 /* Copies between two dense types. MPI_SUCCESS or MPI_ERR_TRUNCATE. */
 static inline int buf_copy_dense(const struct buf_desc *to, const struct predefined_type *target,
                                  const struct buf_desc *from, const struct predefined_type *origin)
 {
-    size_t size = (size_t)from->count * origin->size;
-    if (size > (size_t)to->count * target->size)
+    size_t size = items_size(from->count, origin->size);
+    if (size > items_size(to->count, target->size))
         return MPI_ERR_TRUNCATE;
     onespace_copy(to->address, from->address, size);
     return MPI_SUCCESS;

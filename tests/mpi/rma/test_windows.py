@@ -12,7 +12,8 @@ CASES = [
     "many_windows", "communicators", "derived_types", "reused_type_handles", "types_freed_by_threads",
     "accumulates_are_atomic", "padding_of_pairs_stays", "compare_and_swap", "requests", "locks_exclude",
     "post_start_complete_wait",
-    "waiting_makes_progress", "failure_on_one_rank_fails_all", "threads", "left_at_finalize",
+    "waiting_makes_progress", "failure_on_one_rank_fails_all", "threads",
+    "memory_stays_while_attributes_are_deleted", "left_at_finalize",
 ]
 
 

@@ -70,6 +70,10 @@ static void ranges(void)
     GIVES(MPI_ERR_RMA_RANGE, swap(COUNT));
     GIVES(MPI_ERR_RMA_RANGE, put_with_request(COUNT));
     GIVES(MPI_ERR_DISP, put(-1, 1, MPI_LONG));
+    GIVES(MPI_ERR_TYPE, put(0, 1, MPI_DATATYPE_NULL));
+    GIVES(MPI_ERR_TYPE, accumulate(0, 1, MPI_DATATYPE_NULL));
+    GIVES(MPI_ERR_COUNT, MPI_Get_accumulate(&value, 1, MPI_LONG, &fetched, -1, MPI_LONG, next_rank,
+                                            0, 1, MPI_LONG, MPI_SUM, window));
     /* Derived types: their data, not their extent. */
     GIVES(MPI_SUCCESS, put(COUNT - 3, 1, every_other));
     GIVES(MPI_ERR_RMA_RANGE, put(COUNT - 2, 1, every_other));

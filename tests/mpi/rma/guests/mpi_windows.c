@@ -1,4 +1,6 @@
 /* mpi_windows CASE...: properties of MPI windows, checked on all ranks. */
+#include <unistd.h>
+
 #include "mpi/guests/mpi_check.h"
 
 static MPI_Win shared(MPI_Aint size, int unit, void *base)
@@ -491,6 +493,32 @@ CASE(failure_on_one_rank_fails_all)
     MPI_Win_free(&window);
 }
 
+/* The function that deletes an attribute may still use all memory of the window. */
+static int read_when_deleted(MPI_Win window, int key, void *value, void *sum)
+{
+    (void)window, (void)key;
+    usleep(rank == 0 ? 0 : 100000);
+    for (int i = 0; i < ranks; i++)
+        *(long *)sum += ((long **)value)[i][0];
+    return MPI_SUCCESS;
+}
+
+CASE(memory_stays_while_attributes_are_deleted)
+{
+    long *base, **parts = calloc((size_t)ranks, sizeof(*parts)), sum = 0;
+    int key;
+    MPI_Win window = shared(1 << 20, 8, &base);
+    base[0] = rank + 1;
+    for (int i = 0; i < ranks; i++)
+        parts[i] = part_of(window, i);
+    MPI_Win_create_keyval(MPI_WIN_NULL_COPY_FN, read_when_deleted, &key, &sum);
+    MPI_Win_set_attr(window, key, parts);
+    MPI_Win_free(&window);
+    CHECK(sum == (long)ranks * (ranks + 1) / 2);
+    MPI_Win_free_keyval(&key);
+    free(parts);
+}
+
 CASE(left_at_finalize)
 {
     long *base;
@@ -540,6 +568,10 @@ CASE(large_counts)
     MPI_Accumulate_c(&value, 1, MPI_LONG, next_rank, 3, 1, MPI_LONG, MPI_SUM, window);
     MPI_Win_fence(0, window);
     MPI_Get_c(&got, 1, MPI_LONG, next_rank, 2, 1, MPI_LONG, window);
+    MPI_Win_fence(0, window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    const MPI_Count beyond = ((MPI_Count)1 << 61) + 1; /* times 8 is 8, if it overflows */
+    CHECK(MPI_Put_c(&value, beyond, MPI_LONG, next_rank, 2, 1, MPI_LONG, window) != MPI_SUCCESS);
     MPI_Win_fence(0, window);
     CHECK(got == rank && found[3] == rank);
     MPI_Win_free(&window);
