@@ -30,7 +30,9 @@ void group_unref(struct group *group)
  * all ranks have arrived. */
 struct agreement_table {
     struct barrier barrier;
-    int is_oversubscribed; /* written by rank 0 before the others get the table's address */
+    int is_oversubscribed; /* written by rank 0 before the first barrier, read after it */
+    /* Ranks that cannot hold the table's memory: likewise, by each of them. Relaxed. */
+    _Atomic int without_hold;
     _Alignas(SHARED_BLOCK_ALIGN) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
 };
 
@@ -39,6 +41,7 @@ struct identity { /* exchanged once per communicator */
     int32_t root_pid, id;   /* id -1: not in a space */
     uint64_t pid_namespace; /* its inode: pids of another namespace name other processes */
     int32_t pid;
+    struct agreement_table *table; /* rank 0's, for all ranks; NULL: out of memory */
 };
 
 static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by the first thread */
@@ -115,15 +118,38 @@ static int is_same_space(const struct identity *a, const struct identity *b)
            a->root_pid == b->root_pid;
 }
 
-static int identify(struct agreement *agreement)
+/* Nonblocking, because the library's wait would keep the CPU from the ranks that it waits for. Open
+ * MPI's yields the CPU (src/launch/mpi_defaults.c). */
+static int exchange(const struct identity *self, struct identity *all, MPI_Comm comm)
+{
+    MPI_Request request;
+    struct backoff backoff = {0};
+    int is_done = 0;
+    int result = pmpi()->Iallgather(self, sizeof(*self), MPI_BYTE, all, sizeof(*all), MPI_BYTE,
+                                    comm, &request);
+    if (result == MPI_SUCCESS && (pmpi_is_open_mpi() || !task_shares_cpu()))
+        return pmpi()->Wait(&request, MPI_STATUS_IGNORE);
+    while (result == MPI_SUCCESS && !is_done) {
+        result = pmpi()->Test(&request, &is_done, MPI_STATUS_IGNORE);
+        if (!is_done)
+            backoff_wait(&backoff);
+    }
+    return result;
+}
+
+/* Finds the ranks of this one's space and node, and the table that rank 0 offers; NULL: the ranks
+ * are not in one space, or rank 0 has no memory. */
+static int identify(struct agreement *agreement, struct agreement_table **table)
 {
     struct group *group = agreement->group;
     struct identity self = identity_of_self();
+    size_t size = sizeof(**table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
     struct identity *all = calloc((size_t)group->ranks, sizeof(*all));
     if (!all)
         return MPI_ERR_NO_MEM;
-    int result = pmpi()->Allgather(&self, sizeof(self), MPI_BYTE, all, sizeof(self), MPI_BYTE,
-                                   agreement->comm);
+    if (group->rank == 0 && group->ranks > 1 && self.id >= 0)
+        self.table = shared_block_alloc(size, group->ranks - 1);
+    int result = exchange(&self, all, agreement->comm);
     int in_space = 0;
     for (int i = 0; i < group->ranks; i++) {
         group->members[i] = is_same_space(&all[i], &self) ? all[i].id : -1;
@@ -134,6 +160,11 @@ static int identify(struct agreement *agreement)
                              : 0;
     }
     group->is_one_space = result == MPI_SUCCESS && (group->ranks == 1 || in_space == group->ranks);
+    *table = group->is_one_space ? all[0].table : NULL;
+    if (!*table)
+        shared_block_free(self.table);
+    if (!*table && group->ranks > 1)
+        group->is_one_space = 0;
     free(all);
     return result;
 }
@@ -153,34 +184,33 @@ static int is_oversubscribed(const struct group *group)
     return cpu_demand_exceeds_cpus(&demand);
 }
 
-/* Rank 0 allocates the table. If it cannot, or another rank cannot hold its memory, all ranks use
- * MPI. */
-static int share_table(struct agreement *agreement)
+/* Takes rank 0's table. If another rank cannot hold its memory, all ranks use MPI; a rank that
+ * cannot because rank 0 has ended must not touch it. */
+static int share_table(struct agreement *agreement, struct agreement_table *table)
 {
     struct group *group = agreement->group;
-    struct agreement_table *table = NULL;
-    size_t size = sizeof(*table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
+    struct wait wait = WAIT_INIT(group);
+    int has_hold = task_hold_acquire(group->members[0]) == 0;
+    if (!has_hold && onespace_pid(group->members[0]) == -ESRCH)
+        return MPI_ERR_OTHER;
+    if (!has_hold)
+        atomic_fetch_add_explicit(&table->without_hold, 1, memory_order_relaxed);
     if (group->rank == 0)
-        table = shared_block_alloc(size, group->ranks - 1);
-    if (table)
         table->is_oversubscribed = is_oversubscribed(group);
-    struct agreement_table *offered = table;
-    int result = pmpi()->Bcast(&offered, sizeof(offered), MPI_BYTE, 0, agreement->comm);
-    if (result != MPI_SUCCESS || !offered) {
-        shared_block_free(table);
-        group->is_one_space = 0;
+    int result =
+        barrier_await(&table->barrier, barrier_arrive(&table->barrier, group->ranks), &wait);
+    if (result == MPI_SUCCESS &&
+        !atomic_load_explicit(&table->without_hold, memory_order_relaxed)) {
+        agreement->table = table;
+        group->is_oversubscribed = table->is_oversubscribed;
         return result;
     }
-    int held = task_hold_acquire(group->members[0]) == 0, all_hold = 0;
-    result = pmpi()->Allreduce(&held, &all_hold, 1, MPI_INT, MPI_MIN, agreement->comm);
-    if (result == MPI_SUCCESS && all_hold) {
-        agreement->table = offered;
-        group->is_oversubscribed = offered->is_oversubscribed;
-        return result;
-    }
-    if (held)
+    if (group->rank == 0)
+        shared_block_retire(table);
+    else if (result == MPI_SUCCESS)
+        shared_block_leave(table);
+    if (has_hold)
         task_hold_release(group->members[0]);
-    shared_block_free(table);
     group->is_one_space = 0;
     return result;
 }
@@ -224,12 +254,16 @@ static struct agreement *begin_agreement(MPI_Comm comm, int *error)
         *error = MPI_ERR_NO_MEM;
         return NULL;
     }
-    *error = identify(agreement);
-    if (*error == MPI_SUCCESS && agreement->group->is_one_space && agreement->group->ranks > 1)
-        *error = share_table(agreement);
+    struct group *group = agreement->group;
+    struct agreement_table *table = NULL;
+    group->is_oversubscribed = task_shares_cpu();
+    group->spin_limit = wait_spin_limit(group->is_oversubscribed);
+    *error = identify(agreement, &table);
+    if (*error == MPI_SUCCESS && table)
+        *error = share_table(agreement, table);
     if (!agreement->table)
-        agreement->group->is_oversubscribed = is_oversubscribed(agreement->group);
-    agreement->group->spin_limit = wait_spin_limit(agreement->group->is_oversubscribed);
+        group->is_oversubscribed = is_oversubscribed(group);
+    group->spin_limit = wait_spin_limit(group->is_oversubscribed);
     if (*error == MPI_SUCCESS)
         *error = pmpi()->Comm_set_attr(comm, keyval, agreement);
     if (*error != MPI_SUCCESS) {
