@@ -11,6 +11,8 @@ import pytest
 
 from jobs import BUILD, ROOT
 
+pytestmark = pytest.mark.xdist_group("node kit")  # one worker builds it
+
 VENV = ROOT / ".venv"
 TOOLS = ["env", "lscpu", "python3", "sh"]  # what a bare node has, as far as the kit uses it
 STRETCH = "30"
