@@ -192,7 +192,7 @@ static int write_core(const struct ps_space *space, const struct ps_task *task, 
     unsigned count = threads.count;
     int64_t written = 0;
     if (result == 0) {
-        result = core_select_memory(space, task, &memory);
+        result = core_select_memory(space, task, threads.all[0].id, &memory);
         if (result == 0) {
             code = memory.code;
             inside = count_inside(&code, &threads);

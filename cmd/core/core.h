@@ -61,8 +61,9 @@ struct core_memory {
     uintptr_t change;
 };
 
-/* Selects the memory of a stopped task. 0 or -errno. */
-int core_select_memory(const struct ps_space *space, const struct ps_task *task,
+/* Selects the memory of a stopped task, which is read through one of its threads: that of a main
+ * thread that has ended before the others cannot be read. 0 or -errno. */
+int core_select_memory(const struct ps_space *space, const struct ps_task *task, int thread,
                        struct core_memory *memory);
 void core_free_memory(struct core_memory *memory);
 

@@ -194,10 +194,10 @@ static int is_its_own(const struct ps_space *space, const struct core_memory *me
                          : region->owner == MAP_TASK && region->slot == task->slot;
 }
 
-int core_select_memory(const struct ps_space *space, const struct ps_task *task,
+int core_select_memory(const struct ps_space *space, const struct ps_task *task, int thread,
                        struct core_memory *memory)
 {
-    unsigned filter = read_filter(task->pid);
+    unsigned filter = read_filter(thread);
     *memory = (struct core_memory){.memory = -1, .page_map = -1};
     if (code_find(space, &memory->code) != 0)
         memory->code.path[0] = 0;
@@ -205,10 +205,10 @@ int core_select_memory(const struct ps_space *space, const struct ps_task *task,
     if (result != 0)
         return result;
     map_set_owners(&memory->map);
-    memory->memory = open_file(task->pid, "mem");
+    memory->memory = open_file(thread, "mem");
     if (memory->memory < 0)
         result = -errno;
-    memory->page_map = open_file(task->pid, "pagemap");
+    memory->page_map = open_file(thread, "pagemap");
     for (size_t i = 0; result == 0 && i < memory->map.count; i++)
         if (is_its_own(space, memory, &memory->map.regions[i], task))
             result = add_region(memory, &memory->map.regions[i], filter);

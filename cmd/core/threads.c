@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/proc.h"
 #include "cmd/core/core.h"
 #include "cmd/lib/array.h"
 #include "onespace.h"
@@ -93,6 +94,13 @@ static struct core_thread *append(struct core_threads *threads)
     return &more[threads->count];
 }
 
+/* A main thread that has ended before the others stays as a zombie. */
+static int has_ended(int thread)
+{
+    struct proc_stat stat;
+    return proc_read_stat(thread, &stat) != 0 || stat.state == 'Z' || stat.state == 'X';
+}
+
 /* 1: stopped; 0: not the task's, or it has ended; -errno. */
 static int stop_thread(const struct ps_task *task, int id, struct core_threads *threads)
 {
@@ -100,7 +108,7 @@ static int stop_thread(const struct ps_task *task, int id, struct core_threads *
     if (!thread)
         return -ENOMEM;
     if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0)
-        return errno == ESRCH ? 0 : -errno;
+        return errno == ESRCH || (errno == EPERM && has_ended(id)) ? 0 : -errno;
     ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
     thread->id = id;
     int result = wait_for_stop(id);

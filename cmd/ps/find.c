@@ -64,7 +64,7 @@ int access_check(const char *command, int pid)
         return 1;
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd >= 0 || errno == ENOENT) {
+    if (fd >= 0 || errno == ENOENT || errno == ESRCH) { /* ESRCH: its main thread has ended */
         if (fd >= 0)
             close(fd);
         return 0;
@@ -161,20 +161,48 @@ static FILE *open_at(int directory, const char *name)
     return file;
 }
 
-/* The inode of the registry that the process maps, or 0. `directory` is /proc/PID. */
-static uint64_t registry_of(int directory)
+struct registry_search {
+    uint64_t found; /* inode */
+    int has_memory; /* the thread maps anything */
+};
+
+/* `maps`: of a thread, relative to the directory. */
+static void search_registry(struct registry_search *search, int directory, const char *maps)
 {
     char line[4352];
     struct proc_mapping mapping = {.start = 0};
-    uint64_t found = 0;
-    FILE *maps = open_at(directory, "maps");
-    while (maps && !found && mapping.start <= LAYOUT_REGISTRY && fgets(line, sizeof(line), maps))
+    FILE *file = open_at(directory, maps);
+    while (file && !search->found && mapping.start <= LAYOUT_REGISTRY &&
+           fgets(line, sizeof(line), file)) {
+        search->has_memory = 1;
         if (proc_parse_mapping(line, &mapping) && mapping.start == LAYOUT_REGISTRY &&
             strncmp(mapping.name, REGISTRY_NAME, sizeof(REGISTRY_NAME) - 1) == 0)
-            found = mapping.inode;
-    if (maps)
-        fclose(maps);
-    return found;
+            search->found = mapping.inode;
+    }
+    if (file)
+        fclose(file);
+}
+
+static void search_registry_of_thread(void *context, int thread, int directory)
+{
+    struct registry_search *search = context;
+    char maps[32];
+    snprintf(maps, sizeof(maps), "%d/maps", thread);
+    if (!search->has_memory)
+        search_registry(search, directory, maps);
+}
+
+/* The inode of the registry that the process maps, or 0. `directory` is /proc/PID, which shows the
+ * memory of the main thread: none, if that has ended by pthread_exit before the others. */
+static uint64_t registry_of(int directory)
+{
+    struct registry_search search = {0};
+    char threads[64];
+    search_registry(&search, directory, "maps");
+    snprintf(threads, sizeof(threads), "/proc/self/fd/%d/task", directory);
+    if (!search.has_memory)
+        (void)proc_each_number(threads, search_registry_of_thread, &search);
+    return search.found;
 }
 
 /* Name, parent, effective user and group, and innermost pid. 0 or -1 when the process has ended. */

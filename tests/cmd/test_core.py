@@ -101,6 +101,14 @@ def test_gdb_shows_all_threads_and_their_lines(job, started, dumped, tmp_path):
     assert "start_thread" in shown, shown
 
 
+def test_core_of_a_task_whose_main_thread_has_ended(job, started, guests, tmp_path):
+    program = guests("main_thread_ends")
+    run = started(program)
+    dump(job, pid_of(job, run), tmp_path / "core")
+    shown = gdb(job, program, tmp_path / "core", "backtrace")
+    assert re.search(r"(?m)^#\d+ .* wait_for_input ", shown), shown
+
+
 def test_gdb_starts_in_the_main_thread(job, started, dumped, tmp_path):
     run = started(dumped)
     pid = pid_of(job, run)

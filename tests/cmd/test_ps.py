@@ -45,6 +45,13 @@ def test_pid_is_the_tasks_own(job, started):
     assert task["pid"] == int(run.so_far().out.split()[0])
 
 
+def test_task_whose_main_thread_has_ended_is_shown(job, started, guests):
+    """The kernel shows no memory of such a process."""
+    run = started(guests("main_thread_ends"))
+    task, = tasks_of(look(job, run.pid))
+    assert task["pid"] == int(run.so_far().out.split()[0]) and task["state"] == "running"
+
+
 def test_task_is_found_by_its_pid(job, started, observed):
     run = started(observed)
     task, = tasks_of(look(job, run.pid))
