@@ -194,7 +194,8 @@ Ranks ranks_of(MPI_Comm comm)
     Ranks ranks;
     int rank, size, node_size;
     MPI_Comm node;
-    MPI_Comm_dup(comm, &ranks.comm);
+    ranks.comm.reset(new MPI_Comm);
+    MPI_Comm_dup(comm, ranks.comm.get());
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -205,29 +206,43 @@ Ranks ranks_of(MPI_Comm comm)
     ranks.on_one_node = node_size == size;
     return ranks;
 }
+
+void Ranks::FreeComm::operator()(MPI_Comm *freed) const
+{
+    int is_finalized;
+    MPI_Finalized(&is_finalized);
+    if (!is_finalized)
+        MPI_Comm_free(freed);
+    delete freed;
+}
 #endif
 
-uint64_t Ranks::allreduce_max(uint64_t value) const
+void Ranks::allreduce_max([[maybe_unused]] uint64_t *values, [[maybe_unused]] int count) const
 {
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-    if (comm != MPI_COMM_NULL)
-        MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_UINT64_T, MPI_MAX, comm);
+    if (comm)
+        MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_UINT64_T, MPI_MAX, *comm);
 #endif
-    return value;
+}
+
+bool Ranks::any(bool condition) const
+{
+    uint64_t value = condition;
+    allreduce_max(&value, 1);
+    return value != 0;
 }
 
 void Ranks::release()
 {
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-    if (comm != MPI_COMM_NULL)
-        MPI_Comm_free(&comm);
+    comm.reset();
 #endif
 }
 
 bool Ranks::can_communicate() const
 {
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-    return size == 1 || comm != MPI_COMM_NULL;
+    return size == 1 || comm;
 #else
     return size == 1;
 #endif

@@ -8,6 +8,7 @@
 #include <adios2/common/ADIOSTypes.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
@@ -49,12 +50,18 @@ struct Ranks {
     bool on_one_node = true; // true if unknown
 
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-    MPI_Comm comm = MPI_COMM_NULL; // a duplicate, which this structure owns
+    // Frees the communicator, except after MPI_Finalize, which an engine may outlive.
+    struct FreeComm {
+        void operator()(MPI_Comm *freed) const;
+    };
+    std::unique_ptr<MPI_Comm, FreeComm> comm; // a duplicate, or NULL
 #endif
-    // Frees the communicator.
+    // Frees the communicator, as the destructor does.
     void release();
-    // The maximum over all ranks if they can communicate; otherwise `value`.
-    uint64_t allreduce_max(uint64_t value) const;
+    // Replaces each value by its maximum over all ranks, if they can communicate.
+    void allreduce_max(uint64_t *values, int count) const;
+    // Whether the condition holds on any rank; on this one if the ranks cannot communicate.
+    bool any(bool condition) const;
     bool can_communicate() const;
 };
 

@@ -58,7 +58,7 @@ Request request_for(const adios2::Variable<T> &variable, const adios2::core::Sel
     if (is_box) {
         request.start = selection.GetStart();
         request.count = selection.GetCount();
-    } else if (has_count_of_variable) {
+    } else if (has_count_of_variable || request.shape_kind == adios2::ShapeID::LocalValue) {
         request.start.clear();
     } else {
         request.start = Dims(request.shape.size(), 0);
@@ -257,7 +257,7 @@ std::string Engine::why_space_unusable() const
         reason = "its " + std::to_string(ranks.size) + " ranks run on several nodes";
     else if (onespace_self() < 0)
         reason = "this process is in no space: start it with onespace run [--space NAME] PROGRAM";
-    if (ranks.allreduce_max(!reason.empty()) && reason.empty())
+    if (ranks.any(!reason.empty()) && reason.empty())
         reason = "another rank is in no space";
     return reason;
 }

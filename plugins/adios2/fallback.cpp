@@ -35,8 +35,8 @@ FallbackEngine::FallbackEngine(adios2::IO program_io, const std::string &stream,
     io.SetEngine(parameters.fallback);
     try {
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
-        if (ranks.comm != MPI_COMM_NULL)
-            engine = io.Open(alias(stream), mode, ranks.comm);
+        if (ranks.comm)
+            engine = io.Open(alias(stream), mode, *ranks.comm);
         else
 #endif
             engine = io.Open(alias(stream), mode);

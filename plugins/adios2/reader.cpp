@@ -25,13 +25,13 @@ constexpr int OPEN_SLICE_MS = 100;
 // Gets the address of the structure of type T that `rank` has published in a step.
 template <class T>
 int find_published(onespace_insitu *channel, const onespace_insitu_step &step, unsigned rank,
-                   const T **found)
+                   T **found)
 {
     onespace_insitu_array array;
     int result =
         onespace_insitu_get(channel, &step, rank, PART_NAME, ONESPACE_INSITU_UINT8, &array);
     if (result == 0)
-        *found = static_cast<const T *>(array.address);
+        *found = static_cast<T *>(array.address);
     return result;
 }
 
@@ -74,7 +74,20 @@ void Reader::verify_abi(const Control &shown) const
                  std::to_string(ABI) + ": build both from the same version of onespace");
 }
 
-// Opens the channel and adds this rank's share to Control::arrived.
+// Adds this rank's share to Control::arrived.
+void Reader::arrive(Control &shown) const
+{
+    // Such ranks would begin with different steps if they open the stream while it runs. Loaded
+    // before the share is added, for which the writer's first step may wait.
+    if (!ranks.can_communicate() && shown.has_begun.load())
+        fail("Open for reading",
+             "its writer has begun the first step, and the " + std::to_string(ranks.size) +
+                 " ranks of this reader, which have no communicator, cannot agree on a later one: "
+                 "start them before the writer's first step (RendezvousReaderCount)");
+    shown.arrived.fetch_add((READER_UNIT + ranks.size - 1) / ranks.size);
+}
+
+// Opens the channel, and keeps the control's if the control has a first step to read.
 void Reader::open_channels(const Parameters &parameters,
                            const std::function<std::string()> &why_not_in_space)
 {
@@ -83,7 +96,7 @@ void Reader::open_channels(const Parameters &parameters,
     int mode = takes_latest ? ONESPACE_INSITU_LATEST : ONESPACE_INSITU_EVERY;
     do {
         onespace_insitu_step shown = {};
-        const Control *found = nullptr;
+        Control *found = nullptr;
         int result = onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
                                           OPEN_SLICE_MS, &control_channel);
         if (result == 0) {
@@ -96,20 +109,19 @@ void Reader::open_channels(const Parameters &parameters,
                     onespace_insitu_open(channel_name(name).c_str(), mode, OPEN_SLICE_MS, &channel);
             }
             if (result == 0) {
-                uint64_t share = (READER_UNIT + ranks.size - 1) / ranks.size;
-                const_cast<Control *>(found)->arrived.fetch_add(share);
+                arrive(*found);
                 if (found->first_parts && !takes_latest) {
                     control = found;
                     control_step = shown;
                     return;
                 }
-                result = onespace_insitu_release(control_channel, &shown);
-                if (result == 0)
-                    return;
             }
-            // The writer is closing, has died, or has ranks that have not opened the stream yet.
+            // If not opened: the writer is closing, has died, or has ranks that have not opened the
+            // stream yet.
             (void)!onespace_insitu_close(control_channel, 0);
             control_channel = nullptr;
+            if (result == 0)
+                return;
         }
         if (result != -ETIMEDOUT && result != -ENODATA && result != -EOWNERDEAD)
             fail("Open for reading", onespace_insitu_message());
@@ -134,43 +146,44 @@ adios2::StepStatus Reader::take_step(int timeout_ms)
     });
     if (result == -ETIMEDOUT && timeout_ms != 0)
         result = onespace_insitu_take(channel, &step, left_ms);
+    if (result == 0 && has_read_first_step && step.step == 0) {
+        (void)!onespace_insitu_release(channel, &step);
+        return take_step(timeout_ms);
+    }
     if (result == 0)
         return adios2::StepStatus::OK;
     if (result == -ETIMEDOUT)
         return adios2::StepStatus::NotReady;
     if (result == -ENODATA)
         return adios2::StepStatus::EndOfStream;
-    if (result == -EOWNERDEAD) {
-        fprintf(stderr, "onespace: stream \"%s\": %s\n", name.c_str(), onespace_insitu_message());
-        return adios2::StepStatus::OtherError;
-    }
-    fail("BeginStep", onespace_insitu_message());
+    // No exception: the other ranks wait for this rank's status.
+    fprintf(stderr, "onespace: stream \"%s\": %s\n", name.c_str(), onespace_insitu_message());
+    return adios2::StepStatus::OtherError;
 }
 
-// The first step of this reader. Its ranks may have opened the stream at different times; all begin
-// with the latest of their first steps.
+// Takes the next step, the same one on all ranks that can communicate. They may have opened the
+// stream at different times, and begin with the latest of their first steps. The worst status of
+// any rank is the status of all; a rank that has taken a step keeps it for a later BeginStep. Only
+// results of reductions decide whether there is another one, so all ranks make the same number.
 adios2::StepStatus Reader::take_common_step(int timeout_ms)
 {
-    if (begin_first_step())
-        return adios2::StepStatus::OK;
-    adios2::StepStatus status = take_step(timeout_ms);
-    if (status == adios2::StepStatus::OK && has_read_first_step && step.step == 0) {
-        (void)!onespace_insitu_release(channel, &step);
-        status = take_step(timeout_ms);
+    using adios2::StepStatus;
+    static_assert(StepStatus::OK < StepStatus::NotReady &&
+                  StepStatus::NotReady < StepStatus::EndOfStream &&
+                  StepStatus::EndOfStream < StepStatus::OtherError);
+    StepStatus status = has_next ? StepStatus::OK : take_step(timeout_ms);
+    for (;;) {
+        uint64_t common[] = {static_cast<uint64_t>(status), step.step, ~step.step};
+        ranks.allreduce_max(common, 3);
+        has_next = status == StepStatus::OK;
+        uint64_t latest = common[1], earliest = ~common[2];
+        if (common[0] != static_cast<uint64_t>(StepStatus::OK) || earliest == latest)
+            return static_cast<StepStatus>(common[0]);
+        while (status == StepStatus::OK && step.step < latest) {
+            (void)!onespace_insitu_release(channel, &step);
+            status = take_step(-1); // does not wait: another rank has a later step
+        }
     }
-    if (status == adios2::StepStatus::NotReady)
-        return status;
-    uint64_t first = ranks.allreduce_max(status == adios2::StepStatus::OK ? step.step : UINT64_MAX);
-    while (status == adios2::StepStatus::OK && step.step < first) {
-        (void)!onespace_insitu_release(channel, &step);
-        status = take_step(-1);
-    }
-    is_first = false;
-    if (status == adios2::StepStatus::OK && step.step > 0)
-        has_next = begin_first_step();
-    if (!reads_first_step)
-        release_control();
-    return status;
 }
 
 // Begins the step that the writer retains, if every rank of the writer shows its part. All ranks of
@@ -182,7 +195,7 @@ bool Reader::begin_first_step()
     bool is_complete = true;
     for (unsigned rank = 0; rank < control->ranks; rank++)
         is_complete = is_complete && control->first_parts[rank].load();
-    if (ranks.allreduce_max(!is_complete))
+    if (ranks.any(!is_complete))
         return false;
     reads_first_step = has_read_first_step = true;
     return true;
@@ -209,14 +222,21 @@ adios2::StepStatus Reader::begin_step(adios2::StepMode mode, float timeout_s)
     if (is_over)
         return adios2::StepStatus::EndOfStream;
     int timeout_ms = timeout_s < 0 ? -1 : (int)(timeout_s * 1000.0f);
-    adios2::StepStatus status = has_next   ? adios2::StepStatus::OK
-                                : is_first ? take_common_step(timeout_ms)
-                                           : take_step(timeout_ms);
+    adios2::StepStatus status =
+        begin_first_step() ? adios2::StepStatus::OK : take_common_step(timeout_ms);
     if (status != adios2::StepStatus::OK) {
         is_over = status != adios2::StepStatus::NotReady;
+        if (is_over && has_next) // another rank cannot read the step
+            (void)!onespace_insitu_release(channel, &step);
+        if (is_over)
+            release_control();
         return status;
     }
+    if (!reads_first_step && step.step > 0)
+        begin_first_step(); // and the step that was taken is the next one
     has_next = has_next && reads_first_step;
+    if (!reads_first_step)
+        release_control();
     in_step = true;
     read_variables();
     return status;

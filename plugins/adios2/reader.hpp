@@ -27,6 +27,7 @@ class Reader
   public:
     // Opens the channel within OpenTimeoutSecs. Meanwhile it calls `why_not_in_space`; a reason
     // that is not empty ends the wait with NotInSpace. Other failures throw std::runtime_error.
+    // `readers` must outlive the object.
     Reader(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
            const Ranks &readers, const std::function<std::string()> &why_not_in_space);
     ~Reader();
@@ -79,6 +80,7 @@ class Reader
     void open_channels(const Parameters &parameters,
                        const std::function<std::string()> &why_not_in_space);
     void verify_abi(const Control &shown) const;
+    void arrive(Control &shown) const;
     adios2::StepStatus take_step(int timeout_ms);
     adios2::StepStatus take_common_step(int timeout_ms);
     bool begin_first_step();
@@ -99,6 +101,12 @@ class Reader
 
     // Data (reader_get.cpp).
     void copy(const Request &request, void *values);
+    void verify_dimensions(const Request &request, const std::string &box, const Dims &start,
+                           const Dims &count, size_t dimensions) const;
+    void verify_limits(const Request &request, const std::string &box, const Dims &start,
+                       const Dims &count, const Dims &limits) const;
+    void verify_selection(const Request &request, const Dims &shape) const;
+    void verify_memory(const Request &request, const Dims &count) const;
     void copy_values(const VariableState &variable, const Request &request, void *values);
     void copy_block(const VariableState &variable, const Request &request, void *values);
     void copy_selected_box(const VariableState &variable, const Request &request, void *values);
@@ -106,12 +114,12 @@ class Reader
 
     adios2::IO io;
     const std::string name;
-    const Ranks ranks;
+    const Ranks &ranks;
     const bool has_statistics, shows_addresses, takes_latest;
     Polling polling;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
     onespace_insitu_step step = {};
-    bool has_next = false; // `step` was taken for the next BeginStep
+    bool has_next = false; // `step` was taken for a later BeginStep
     // FirstTimestepPrecious: the writer's control, and the step of its channel that is held.
     const Control *control = nullptr;
     onespace_insitu_step control_step = {};
@@ -120,7 +128,7 @@ class Reader
     std::vector<DeferredGet> deferred;
     std::vector<const Part *> parts;          // of this step, by writer
     std::vector<uint64_t> attribute_versions; // of the last step, by writer
-    bool in_step = false, is_first = true, is_over = false;
+    bool in_step = false, is_over = false;
 };
 
 } // namespace onespace_adios

@@ -58,20 +58,64 @@ void Reader::copy(const Request &request, void *values)
         copy_selected_box(variable, request, values);
 }
 
+void Reader::verify_dimensions(const Request &request, const std::string &box, const Dims &start,
+                               const Dims &count, size_t dimensions) const
+{
+    size_t found = start.size() != dimensions ? start.size() : count.size();
+    if (found != dimensions)
+        fail("Get", "the " + box + " of variable \"" + request.name + "\" has " +
+                        std::to_string(found) + " dimensions instead of " +
+                        std::to_string(dimensions));
+}
+
+void Reader::verify_limits(const Request &request, const std::string &box, const Dims &start,
+                           const Dims &count, const Dims &limits) const
+{
+    for (size_t d = 0; d < limits.size(); d++)
+        if (count[d] > limits[d] || start[d] > limits[d] - count[d])
+            fail("Get", "the " + box + " of variable \"" + request.name + "\" has " +
+                            std::to_string(count[d]) + " elements from " +
+                            std::to_string(start[d]) + " on in dimension " + std::to_string(d) +
+                            ", which has " + std::to_string(limits[d]));
+}
+
+// The selected box lies within an array of that shape.
+void Reader::verify_selection(const Request &request, const Dims &shape) const
+{
+    verify_dimensions(request, "selection", request.start, request.count, shape.size());
+    verify_limits(request, "selection", request.start, request.count, shape);
+}
+
+// The program's array holds `count` elements from memory_start on.
+void Reader::verify_memory(const Request &request, const Dims &count) const
+{
+    if (request.memory_start.empty() && request.memory_count.empty())
+        return;
+    const std::string box = "memory selection";
+    verify_dimensions(request, box, request.memory_start, request.memory_count, count.size());
+    verify_limits(request, box, request.memory_start, count, request.memory_count);
+}
+
 // A global value, or local values of some writers.
 void Reader::copy_values(const VariableState &variable, const Request &request, void *values)
 {
     size_t first = 0, count = 1;
     bool is_text = variable.element == Element::text;
     if (variable.shape_kind == Shape::local_value) {
-        bool is_single = request.is_block || is_text;
-        first = is_single ? request.block : request.start.at(0);
-        count = is_single ? 1 : request.count.at(0);
+        bool is_block = request.is_block || (is_text && request.block != NO_BLOCK);
+        bool is_box = !is_block && !(is_text && request.start.empty());
+        if (is_block && request.block >= variable.blocks.size())
+            fail("Get", "value " + std::to_string(request.block) + " of variable \"" +
+                            request.name + "\" is selected, which has " +
+                            std::to_string(variable.blocks.size()));
+        if (is_box)
+            verify_selection(request, variable.shape);
+        first = is_block ? request.block : is_box ? request.start[0] : 0;
+        count = is_box ? request.count[0] : 1;
+        verify_memory(request, {count});
+        if (!request.memory_start.empty())
+            values = static_cast<char *>(values) + request.memory_start[0] * variable.element_bytes;
     }
-    if (first + count > variable.blocks.size())
-        fail("Get", "value " + std::to_string(first + count - 1) + " of variable \"" +
-                        request.name + "\" is selected, which has " +
-                        std::to_string(variable.blocks.size()));
     for (size_t i = 0; i < count; i++) {
         const Block &block = *variable.blocks[first + i].block;
         if (is_text)
@@ -104,7 +148,7 @@ void Reader::copy_block(const VariableState &variable, const Request &request, v
                         "\" is selected, which has " + std::to_string(variable.blocks.size()));
     const BlockRef &ref = variable.blocks[request.block];
     Extent block = {Dims(ref.count.size(), 0), ref.count};
-    bool is_box = !request.is_block && request.start.size() == ref.count.size();
+    bool is_box = !request.is_block && !request.start.empty();
     // Without a box the program's memory has Count() elements, which is another block's size if the
     // program has not set it: ADIOS2 does not ask plug-ins for the size of the selected block.
     if (!request.is_block && !is_box && element_count(request.count) != element_count(ref.count))
@@ -114,23 +158,21 @@ void Reader::copy_block(const VariableState &variable, const Request &request, v
                         std::to_string(element_count(request.count)) +
                         ": ADIOS2 does not pass the size of a block from plug-ins to programs: use "
                         "SetSelection with the block's Count of BlocksInfo, too");
+    if (is_box)
+        verify_selection(request, ref.count);
     Extent wanted = is_box ? Extent{request.start, request.count} : block;
+    verify_memory(request, wanted.count);
     BlockGuard from(ref.loan, *ref.block);
-    if (copy_box(from.data(), block, values, target_of(wanted, request), wanted,
-                 variable.element_bytes) != element_count(wanted.count))
-        fail("Get", "the selection of variable \"" + request.name + "\" exceeds block " +
-                        std::to_string(request.block));
+    copy_box(from.data(), block, values, target_of(wanted, request), wanted,
+             variable.element_bytes);
 }
 
 // A box of a global array, from the blocks of all writers. Elements that no writer has put are left
 // as they are.
 void Reader::copy_selected_box(const VariableState &variable, const Request &request, void *values)
 {
-    for (size_t d = 0; d < variable.shape.size(); d++)
-        if (request.start[d] + request.count[d] > variable.shape[d])
-            fail("Get", "the selection of variable \"" + request.name + "\" ends at " +
-                            std::to_string(request.start[d] + request.count[d]) + " in dimension " +
-                            std::to_string(d) + ", which has " + std::to_string(variable.shape[d]));
+    verify_selection(request, variable.shape);
+    verify_memory(request, request.count);
     const BlockRef &first = variable.blocks.front();
     if (variable.blocks.size() == 1 && request.memory_count.empty() &&
         first.start == request.start && first.count == request.count) {

@@ -154,7 +154,8 @@ template <class T>
 void define_attribute(adios2::IO &io, const std::string &name, const T *values,
                       const Attribute &from)
 {
-    if (io.AttributeType(name) != "" && io.AttributeType(name) != adios2::GetType<T>())
+    auto existing = io.InquireAttribute<T>(name);
+    if (existing ? existing.IsValue() == (from.is_array != 0) : io.AttributeType(name) != "")
         io.RemoveAttribute(name);
     if (from.is_array)
         io.DefineAttribute<T>(name, values, from.count, "", "/", true);

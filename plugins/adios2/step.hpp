@@ -21,7 +21,7 @@ namespace onespace_adios
 {
 
 // Increment when a structure below changes: a reader rejects a writer with another ABI.
-constexpr uint32_t ABI = 4;
+constexpr uint32_t ABI = 5;
 constexpr uint64_t MAGIC = UINT64_C(0x3173616f69646131); // "1adioas1"
 constexpr const char *PART_NAME = "adios2";
 
@@ -198,6 +198,9 @@ struct Control {
     // FirstTimestepPrecious: for each rank its part of the first step, stored by that rank after it
     // has published the step. NULL without that parameter.
     std::atomic<const Part *> *first_parts;
+    // Stored by the writer before it publishes its first step, loaded by a reader that has opened
+    // the channel: 0 means that the reader gets every step.
+    std::atomic<uint32_t> has_begun;
 };
 constexpr uint64_t READER_UNIT = 720720; // divisible by all numbers up to 16
 

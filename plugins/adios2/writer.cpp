@@ -95,13 +95,19 @@ Writer::Writer(adios2::IO program_io, const std::string &stream, const Parameter
     options.depth = depth;
     options.rank = ranks.rank;
     options.ranks = ranks.size;
+    for (unsigned i = 0; i <= depth; i++)
+        buffers.push_back(std::make_unique<StepBuffer>());
     int result = onespace_insitu_create(channel_name(name).c_str(), &options, &channel);
     if (result < 0)
         fail("Open for writing", result);
-    if (ranks.rank == 0)
-        create_control();
-    for (unsigned i = 0; i <= depth; i++)
-        buffers.push_back(std::make_unique<StepBuffer>());
+    try {
+        if (ranks.rank == 0)
+            create_control();
+    } catch (...) { // the name is free for another Open
+        (void)!onespace_insitu_close(channel, 0);
+        (void)!onespace_insitu_close(control_channel, 0);
+        throw;
+    }
 }
 
 // ---- The control channel ----
@@ -114,6 +120,7 @@ void Writer::create_control()
     control->ranks = ranks.size;
     strncpy(control->adios2_version, ADIOS2_VERSION_STR, sizeof(control->adios2_version) - 1);
     control->arrived.store(0);
+    control->has_begun.store(0);
     if (retains_first) {
         first_parts = std::make_unique<std::atomic<const Part *>[]>(ranks.size);
         control->first_parts = first_parts.get();
@@ -212,6 +219,8 @@ adios2::StepStatus Writer::begin_step(float timeout_s)
         return adios2::StepStatus::NotReady;
     if (result < 0)
         fail("BeginStep", result);
+    if (control)
+        control->has_begun.store(1);
     is_discarded = result == 1;
     in_step = true;
     lent.clear();
@@ -317,6 +326,8 @@ uint64_t hash_of(const std::vector<Attribute> &attributes)
     };
     for (const Attribute &attribute : attributes) {
         mix(attribute.name.bytes, attribute.name.length);
+        mix(&attribute.element, sizeof(attribute.element));
+        mix(&attribute.is_array, sizeof(attribute.is_array));
         mix(&attribute.count, sizeof(attribute.count));
         auto texts = static_cast<const Text *>(attribute.data);
         for (size_t i = 0; attribute.element == Element::text && i < attribute.count; i++)

@@ -17,7 +17,7 @@ namespace onespace_adios
 class Writer
 {
   public:
-    // Creates the channel. Throws std::runtime_error.
+    // Creates the channel. Throws std::runtime_error. `writers` must outlive the object.
     Writer(adios2::IO program_io, const std::string &stream, const Parameters &parameters,
            const Ranks &writers);
     ~Writer();
@@ -36,7 +36,7 @@ class Writer
     struct AttributeSet {
         StepMemory memory;
         std::vector<Attribute> all;
-        uint64_t version = 0; // a hash of names and values
+        uint64_t version = 0; // a hash of names, types and values
     };
     // The memory of one step of the channel. Readers see `part`.
     struct StepBuffer {
@@ -80,7 +80,7 @@ class Writer
 
     adios2::IO io;
     const std::string name;
-    const Ranks ranks;
+    const Ranks &ranks;
     const Parameters::Puts puts;
     const bool retains_first;
     const size_t deferred_min_bytes; // smaller deferred Puts are copied at once

@@ -49,6 +49,11 @@ def test_every_type(stream):
     assert "15 types" in stream.run_pair("write-types data", "read-types data").out
 
 
+def test_attributes_change_their_type(stream):
+    """Their values stay the same."""
+    assert "4 steps" in stream.run_pair("write-attributes data", "read-attributes data").out
+
+
 def test_ranks_that_mpiexec_started_write_one_stream(stream, mpi_named, without_mpi):
     mpi = mpi_named("mpich")
     stream.configure(writer={"Ranks": "launcher"})
@@ -65,6 +70,38 @@ def test_channel_replaces_the_opened_name(stream):
 def test_programs_in_python(stream, python):
     result = stream.run(python, PROGRAMS / "write.py", "4", ":", python, PROGRAMS / "read.py")
     assert result.code == 0 and "step 3" in result.out and "the end" in result.out, result
+
+
+# ---- Selections ----
+
+def test_selections_that_do_not_fit_are_rejected(stream, guests):
+    stream.configure(writer={"Ranks": "launcher"})
+    reader = stream.start(guests("adios2_selections"), "data")
+    lines = stream.finish(*stream.start_ranks(2, "write-shapes", "data"), reader)
+    for message in [
+        'the selection of variable "joined" has 1 dimensions instead of 2',
+        'the selection of variable "joined" has 3 dimensions instead of 2',
+        f'"joined" has 2 elements from {2**64 - 1} on in dimension 0, which has 3',
+        '"joined" has 2 elements from 2 on in dimension 0, which has 3',
+        'the memory selection of variable "joined" has 1 dimensions instead of 2',
+        'the memory selection of variable "joined" has 3 elements from 0 on in dimension 0, which has 2',
+        'the memory selection of variable "joined" has 3 elements from 1 on in dimension 0, which has 3',
+        f'the memory selection of variable "joined" has 2 elements from {2**64 - 1} on in dimension 1',
+        'the memory selection of variable "joined" has 2 elements from 0 on in dimension 0, which has 1',
+        'the selection of variable "local" has 2 dimensions instead of 1',
+        f'"local" has 2 elements from {2**64 - 1} on in dimension 0, which has 4',
+        '"local" has 2 elements from 3 on in dimension 0, which has 4',
+        f'block {2**64 - 1} of variable "local" is selected, which has 4',
+        f'"number" has 2 elements from {2**64 - 1} on in dimension 0, which has 2',
+        'the selection of variable "number" has 0 dimensions instead of 1',
+        'the memory selection of variable "number" has 2 elements from 0 on in dimension 0, which has 1',
+        'value 2 of variable "number" is selected, which has 2',
+        'value 2 of variable "writer" is selected, which has 2',
+        '"writer" has 1 elements from 2 on in dimension 0, which has 2',
+        f'"writer" has 1 elements from {2**64 - 1} on in dimension 0, which has 2',
+    ]:
+        assert lines.count(message) == 3, (message, lines)  # one in each step
+    assert "no failure" not in lines and "the end" in lines, lines
 
 
 # ---- Limits of the interface for plug-ins ----

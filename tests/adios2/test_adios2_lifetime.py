@@ -54,6 +54,18 @@ def test_late_reader_gets_the_first_step_before_the_others(stream, writers):
     stream.finish(*started)
 
 
+def test_late_ranks_without_a_communicator_are_rejected(stream, without_mpi):
+    """They cannot agree on a first step."""
+    stream.configure(Ranks="launcher", writer={"RendezvousReaderCount": "0"})
+    writer, = stream.start_ranks(1, "write", "data", "4", "0", "go-on")
+    writer.wait_for("wrote 1\n")
+    for reader in stream.start_ranks(2, "read", "data"):
+        result = reader.finish()
+        assert result.code == 3 and "its writer has begun the first step, and the 2 ranks" in result.out, result
+    (stream.directory / "go-on").touch()
+    stream.finish(writer)
+
+
 def test_first_step_is_read_once(stream):
     stream.configure(writer={"FirstTimestepPrecious": "true"})
     assert steps_of(stream.run_pair("write data 5", "read data").out) == list(range(5))

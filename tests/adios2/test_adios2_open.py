@@ -110,6 +110,18 @@ def test_reader_without_a_writer_times_out(stream):
     assert result.code == 3 and "no writer of this space has opened it within 1 s" in result.out, result
 
 
+def test_stream_is_opened_again_after_a_failure(stream, guests):
+    """Open leaves no channel behind, whose name would be taken."""
+    impostor = stream.start(guests("adios2_impostor"), stdin=subprocess.PIPE)
+    impostor.wait_for("ready")
+    writer = stream.start(stream.program, "write-again", "data", "go-on")
+    writer.wait_for("Open for writing of stream")
+    impostor.process.stdin.close()
+    assert impostor.finish().code == 0
+    (stream.directory / "go-on").touch()
+    assert "2 steps, then the end" in stream.finish(stream.read(), writer)
+
+
 # ---- Versions ----
 
 def test_writer_with_another_abi_is_rejected(stream, guests):

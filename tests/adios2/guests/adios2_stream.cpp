@@ -12,6 +12,8 @@
 //   write-shapes NAME | read-shapes NAME WRITERS   local arrays, local values, joined arrays
 //   read-limits NAME WRITERS       what plug-ins cannot see of the variables of write-shapes
 //   write-types NAME | read-types NAME   every type
+//   write-attributes NAME | read-attributes NAME   attributes that change their type
+//   write-again NAME FILE          Open fails; opens it again when FILE exists, and writes 2 steps
 //   append NAME                    opens it in a mode that streams do not have
 #include "adios2_check.hpp"
 
@@ -316,6 +318,56 @@ void read_types(const char *name)
     engine.Close();
 }
 
+// ---- Attributes ----
+
+void write_attributes(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Write);
+    for (size_t step = 0; step < 4; step++) {
+        engine.BeginStep();
+        io.RemoveAllAttributes();
+        const std::string units = "K";
+        const int32_t positive = 5;
+        const uint32_t unsigned_positive = 5;
+        if (step % 2)
+            io.DefineAttribute<std::string>("units", &units, 1);
+        else
+            io.DefineAttribute<std::string>("units", units);
+        if (step / 2)
+            io.DefineAttribute<uint32_t>("number", unsigned_positive);
+        else
+            io.DefineAttribute<int32_t>("number", positive);
+        engine.EndStep();
+    }
+    engine.Close();
+}
+
+void read_attributes(const char *name)
+{
+    adios2::Engine engine = io.Open(name, adios2::Mode::Read);
+    size_t step = 0;
+    for (; engine.BeginStep() == adios2::StepStatus::OK; step++) {
+        auto units = io.InquireAttribute<std::string>("units");
+        REQUIRE(units && units.Data() == std::vector<std::string>{"K"});
+        REQUIRE(units.IsValue() == (step % 2 == 0));
+        REQUIRE(io.AttributeType("number") == (step / 2 ? "uint32_t" : "int32_t"));
+        engine.EndStep();
+    }
+    print_line(std::to_string(step) + " steps");
+    engine.Close();
+}
+
+// ---- A second Open ----
+
+void write_again(const char *name, const char *file)
+{
+    print_failure([&] { io.Open(name, adios2::Mode::Write); });
+    fflush(stdout);
+    while (access(file, F_OK) != 0)
+        pause_ms(1);
+    write(name, 2, 0, nullptr);
+}
+
 // With MPI a program's ranks are those of its launcher; the static object is gone before MPI.
 void start_adios()
 {
@@ -367,6 +419,12 @@ int main(int argc, char **argv)
             is_served_by_sst = true, has_statistics = false, read(name, 0);
         else if (command == "read-without-statistics")
             expects_no_statistics = true, has_statistics = false, read(name, 0);
+        else if (command == "write-attributes")
+            write_attributes(name);
+        else if (command == "read-attributes")
+            read_attributes(name);
+        else if (command == "write-again")
+            write_again(name, argv[3]);
         else if (command == "append")
             io.Open(name, adios2::Mode::Append);
         else if (command == "put-span")
