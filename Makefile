@@ -3,6 +3,10 @@
 
 BUILD := build
 PREFIX ?= /usr/local
+# By the shell: make's abspath would divide names at blanks.
+ABSOLUTE_PREFIX = $$(realpath --canonicalize-missing --no-symlinks -- "$(PREFIX)")
+# Without this ld.so may not find libraries of /usr/local. A staged installation (DESTDIR) is another machine's.
+UPDATE_LIBRARIES = @-[ -n "$$DESTDIR" ] || [ "$$(id -u)" != 0 ] || [ ! -x /sbin/ldconfig ] || /sbin/ldconfig
 # More options for CMake: CMAKE_OPTIONS=-DONESPACE_OPENMPI_INCLUDE=/opt/openmpi/include
 CMAKE_OPTIONS ?=
 # `make test PRESET=dev`: warnings are errors.
@@ -107,13 +111,15 @@ fuzz:
 	ctest --preset fuzz -j "$$(nproc)"
 
 install: build
-	cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))"
+	cmake --install $(BUILD) --prefix "$(ABSOLUTE_PREFIX)"
+	$(UPDATE_LIBRARIES)
 	@grep -q '^ONESPACE_PYTHON_DIR:[^=]*=.' $(BUILD)/CMakeCache.txt || \
 	  echo "install: without the Python package, which pip installs (docs/install.md#pip), or \
 	CMAKE_OPTIONS='-DONESPACE_PYTHON=PYTHON -DONESPACE_PYTHON_DIR=DIR'"
 
 uninstall:
-	cmake -DPREFIX="$(abspath $(PREFIX))" -P cmake/uninstall.cmake
+	cmake -DPREFIX="$(ABSOLUTE_PREFIX)" -P cmake/uninstall.cmake
+	$(UPDATE_LIBRARIES)
 
 clean:
 	rm -rf build build-*

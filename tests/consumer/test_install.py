@@ -107,16 +107,73 @@ def test_links_of_the_installed_documentation_lead_somewhere(installed):
     assert not missing, missing
 
 
-def test_uninstall_leaves_what_others_have_put_there(tmp_path):
-    prefix = install(tmp_path / "prefix")
-    (prefix / "lib").mkdir(exist_ok=True)
+# Blanks divide the words of make, brackets the lists of CMake; * and [] are patterns of file(GLOB).
+@pytest.mark.parametrize("name", ["prefix", "a prefix [0-9]*", "a prefix [open"])
+def test_uninstall_leaves_what_others_have_put_there(tmp_path, name):
+    prefix = tmp_path / name
+    theirs = {"lib", "lib/other", "bin", "bin/.hidden", "share", "share/man", "share/man/man1", "include"}
+    for directory in ("lib", "bin", "share/man/man1", "include"):
+        (prefix / directory).mkdir(parents=True)
+    for _ in range(2):
+        install(prefix)
     (prefix / "lib/other").touch()
     (prefix / "bin/.hidden").touch()
+    beside = tmp_path / "a prefix 1/share/onespace"  # the pattern's
+    beside.mkdir(parents=True)
     command("make", "-C", ROOT, "uninstall", f"PREFIX={prefix}")
-    left = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
-    assert left == {"lib", "lib/other", "bin", "bin/.hidden"}
+    assert {str(path.relative_to(prefix)) for path in prefix.rglob("*")} == theirs
+    assert beside.exists()
     again = subprocess.run(["make", "-C", ROOT, "uninstall", f"PREFIX={prefix}"], capture_output=True, text=True)
     assert again.returncode != 0 and f"onespace is not installed under {prefix}" in " ".join(again.stderr.split())
+
+
+def test_uninstall_removes_all_directories_that_it_has_made(tmp_path):
+    prefix = install(tmp_path / "prefix")
+    command("make", "-C", ROOT, "uninstall", f"PREFIX={prefix}")
+    assert not list(prefix.iterdir())
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_next_version_removes_files_that_it_lacks(tmp_path, staged):
+    prefix = tmp_path / "a prefix"
+    root = tmp_path / "stage" if staged else ""
+    env = {**os.environ, "DESTDIR": str(root)}
+    place = pathlib.Path(f"{root}{prefix}")
+    install = ["cmake", "--install", BUILD, "--prefix", prefix]
+    command(*install, env=env)
+    listed = place / "share/onespace/installed"
+    present = listed.read_text()
+    (tmp_path / "elsewhere").touch()
+    for name in ("bin/onespace-old", "share/doc/onespace/old/page.md", "bin/another"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).touch()
+    outside = os.path.relpath(tmp_path / "elsewhere", place)
+    listed.write_text(f"bin/onespace-old\nshare/doc/onespace/old/page.md\n{outside}\n{tmp_path}/elsewhere\n{present}")
+    command(*install, env=env)
+    assert not (place / "bin/onespace-old").exists() and not (place / "share/doc/onespace/old").exists()
+    assert (place / "bin/another").exists() and (place / "bin/onespace").exists() and (tmp_path / "elsewhere").exists()
+    assert listed.read_text() == present
+
+
+def test_absolute_library_directory_is_taken_as_below_the_prefix(tmp_path):
+    python = ROOT / ".venv/python/bin/python"
+    found = python.exists() and subprocess.run([python, "-c", "import nanobind"], capture_output=True)
+    with_python = found and found.returncode == 0
+    options = [f"-DONESPACE_PYTHON={python}", "-DONESPACE_PYTHON_DIR=/opt/one/lib/python3/site-packages"]
+    command("cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, "-DCMAKE_INSTALL_PREFIX=/opt/one",
+            "-DCMAKE_INSTALL_LIBDIR=/opt/one/lib64", *(options if with_python else []))
+    assert "prepend-path LIBRARY_PATH $prefix/lib64\n" in (tmp_path / "modules/onespace.tcl").read_text()
+    assert "libdir=${prefix}/lib64\n" in (tmp_path / "onespace.pc").read_text()
+    assert 'RPATH "\\$ORIGIN/../lib64"' in (tmp_path / "cmd/pip/cmake_install.cmake").read_text()
+    if with_python:
+        assert 'RPATH "\\$ORIGIN/../../../../lib64"' in (tmp_path / "python/cmake_install.cmake").read_text()
+
+
+def test_library_directory_outside_the_prefix_is_refused(tmp_path):
+    done = subprocess.run(["cmake", "-G", "Ninja", "-S", ROOT, "-B", tmp_path, "-DCMAKE_INSTALL_PREFIX=/opt/one",
+                           "-DCMAKE_INSTALL_LIBDIR=/usr/lib64"], capture_output=True, text=True, timeout=280)
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and "/usr/lib64, is not below CMAKE_INSTALL_PREFIX" in said, done
 
 
 def test_mpi_layer_that_is_left_out_is_said(tmp_path):
