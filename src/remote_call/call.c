@@ -87,7 +87,8 @@ static _Atomic uint64_t checked_space; /* created_ns of the space that the entri
 
 static unsigned checked_index(int id, uintptr_t function)
 {
-    return (unsigned)((function >> 4) + (function >> 12) + (unsigned)id) % CHECKED_FUNCTIONS;
+    uintptr_t hash = (function >> 4) + (function >> 12); /* no page size */
+    return (unsigned)(hash + (unsigned)id) % CHECKED_FUNCTIONS;
 }
 
 static int checked_contains(int id, uintptr_t function)

@@ -13,6 +13,7 @@ import pytest
 pytestmark = pytest.mark.xdist_group("website")  # one worker builds it for all
 ROOT = Path(__file__).resolve().parents[2]
 LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
+OF_THE_REPOSITORY = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 # One of each kind: text, wide tables, long code, a man page, declarations.
 LOOKED_AT = ["index.html", "launchers.html", "messages/doctor.html", "measurements/many-ranks.html",
              "symptoms/index.html", "symptoms/cma-not-permitted.html", "reference/onespace-run.html",
@@ -48,6 +49,14 @@ def website(tmp_path_factory):
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return directory, {path.relative_to(directory): Page(path) for path in directory.rglob("*.html")}
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "packaging/website/mkdocs.yml.in").read_text().partition("\nnav:\n")[2]
+    named = set(re.findall(r"(?m)^ *- (?:.*: )?(\S+\.md)$", navigation))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    made = {"index.md", "license.md", "examples.md", "reference/python.md"}
+    assert named == pages - {"README.md"} | {"contents.md"} | OF_THE_REPOSITORY | made
 
 
 def test_website_loads_nothing_from_elsewhere(website):

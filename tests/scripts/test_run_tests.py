@@ -122,6 +122,13 @@ def test_no_tests_at_all_are_a_failure(tree):
     assert (code, last) == (1, "0 passed, 1 failed, 0 skipped"), text
 
 
+def test_without_git_all_runs_have_the_same_combinations(tree):
+    (tree.path / "tests/test_it.py").write_text(PASSES)
+    done = subprocess.run([tree.path / "scripts/run-tests", "tests"], capture_output=True, text=True, timeout=300,
+                          check=False, env={"PATH": "/nowhere", "ONESPACE_TEST_JOBS": "1"})
+    assert done.returncode == 0 and "ONESPACE_COMBINATIONS=none" in done.stdout, done
+
+
 def sample(literal):
     """A possible output of the message: a letter replaces each inserted value."""
     literal = re.sub(r'" << .*? << "', "X", literal)

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stddef.h>
 
+#include "arch/constants.h"
 #include "arch/keys.h"
 #include "arch/registers.h"
 #include "base/proc.h"
@@ -37,7 +38,7 @@ static int is_guard_page(uintptr_t page)
     long fd = raw(__NR_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return 0;
-    long size = raw(__NR_pread64, fd, &entry, sizeof(entry), page / 4096 * sizeof(entry));
+    long size = raw(__NR_pread64, fd, &entry, sizeof(entry), page / ARCH_PAGE * sizeof(entry));
     raw(__NR_close, fd);
     return size == sizeof(entry) && (entry >> GUARD_BIT & 1);
 }
