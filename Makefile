@@ -72,6 +72,7 @@ wheels:
 
 # Each kind of package, built and run in fresh chroots: an hour or two, once a night.
 packages-check:
+	scripts/setup test
 	scripts/setup packages
 	scripts/check-packages
 

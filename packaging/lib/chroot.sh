@@ -1,9 +1,21 @@
 # shellcheck shell=sh
 # packaging/lib/chroot.sh: chroots of Debian's and Ubuntu's releases, for the scripts that source this, with their name in
-# me. Needs root and mmdebstrap. They lie in ONESPACE_CHROOTS (/var/tmp/onespace-chroots) and are kept: what is there is not
-# made again.
+# me. Needs root and mmdebstrap. They are kept in ONESPACE_CHROOTS (/var/cache/onespace-chroots; for other users than root
+# .cache/onespace-chroots in their home directory): what is there is not made again.
 
-chroots=${ONESPACE_CHROOTS:-/var/tmp/onespace-chroots}
+default=/var/cache/onespace-chroots
+[ "$(id -u)" = 0 ] || default=${XDG_CACHE_HOME:-$HOME/.cache}/onespace-chroots
+chroots=${ONESPACE_CHROOTS:-$default}
+
+# private_directory DIRECTORY: makes it, for this user alone. The caller will execute what it finds there, so a directory that
+# another user made or may write to is refused, and so is a link.
+private_directory() {
+    mkdir -p -m 700 "$1" &&
+        [ -n "$(find "${1%/}" -maxdepth 0 -type d -uid "$(id -u)" -not -perm /022)" ] && return
+    echo "$me: $1 is not a directory that belongs to $(id -un) and that no other user may write to: remove it, or" \
+        "name another directory in ONESPACE_CHROOTS" >&2
+    return 1
+}
 
 # chroot_needs: says what is missing, once for all.
 chroot_needs() {
@@ -37,10 +49,10 @@ ubuntu_keyring() {
 chroot_make() {
     name=$1 suite=$2
     shift 2
+    private_directory "$chroots" || return 1
     [ ! -e "$chroots/$name/.made" ] || return 0
     chroot_needs || return 1
     rm -rf "${chroots:?}/$name"
-    mkdir -p "$chroots"
     include=$(echo "$*" | tr ' ' ,)
     archive=
     components=main
@@ -89,7 +101,8 @@ chroot_run() {
         mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
         mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
         mount --bind "$directory" "$root/onespace"
-        cp /etc/resolv.conf "$root/etc/resolv.conf"
+        # A link there would name a file of this machine.
+        cp --remove-destination /etc/resolv.conf "$root/etc/resolv.conf"
         # MPICH 3 looks its own host up.
         [ -e "$root/etc/hosts" ] || echo "127.0.0.1 localhost $(uname -n)" >"$root/etc/hosts"
         # The certificates that this machine trusts, for pip.

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_source_is_packed_without_what_was_built(tmp_path, git):
     packed = {"CMakeLists.txt", ".ci/run", "packaging/archive/build", "packaging/lib/source.sh", ".gitignore"}
     left_out = {"build/bin/onespace", "build-clang/log", ".venv/mpich/bin/mpicc", "bench/results/p2p.json",
                 ".libcs/bionic-libc6/libc.so", ".kernels/4.18/vmlinuz", ".arm64/bookworm/libc.so",
-                "tests/lib/__pycache__/jobs.pyc", ".pytest_cache/README.md"}
+                ".nodes/base.img", "tests/lib/__pycache__/jobs.pyc", ".pytest_cache/README.md"}
     for name in packed | left_out:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(read(name) if name in packed else "")
@@ -124,6 +125,89 @@ def test_source_is_packed_without_what_was_built(tmp_path, git):
                    check=True, timeout=300)
     tree = tmp_path / "build/packages/tree"
     assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == packed
+
+
+def make_checkout(directory, *names):
+    """A repository with these files of this one."""
+    for name in ("CMakeLists.txt", "packaging/lib/source.sh", *names):
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, directory / name)
+    for words in (["init", "-q"], ["add", "--all"]):
+        subprocess.run(["git", *words], cwd=directory, check=True, timeout=300)
+    return directory
+
+
+def source_tree(directory, target):
+    return subprocess.run(["sh", "-uc", '. packaging/lib/source.sh; source_tree "$1"', "sh", target], cwd=directory,
+                          capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_removed_file_is_not_packed(tmp_path):
+    checkout = make_checkout(tmp_path / "checkout", "LICENSE")
+    (checkout / "LICENSE").unlink()
+    assert source_tree(checkout, tmp_path / "tree").returncode == 0
+    assert {path.name for path in (tmp_path / "tree").iterdir()} == {"CMakeLists.txt", "packaging"}
+
+
+def test_source_that_cannot_be_listed_is_an_error(tmp_path):
+    checkout = make_checkout(tmp_path / "checkout")
+    (checkout / ".git/index").write_text("no index")
+    assert source_tree(checkout, tmp_path / "tree").returncode != 0
+
+
+def test_time_of_what_is_packed_needs_no_git(tmp_path):
+    shutil.copy(ROOT / "CMakeLists.txt", tmp_path)
+    done = subprocess.run(["sh", "-euc", f'. "{PACKAGING}/lib/source.sh"; echo "$SOURCE_DATE_EPOCH"'], cwd=tmp_path,
+                          env={"PATH": "/usr/bin:/bin", "GIT_DIR": "/nowhere"}, capture_output=True, text=True,
+                          timeout=300, check=True)
+    assert abs(int(done.stdout) - time.time()) < 300
+
+
+@pytest.mark.parametrize("release, entry", [("bookworm", f"onespace ({VERSION}-1~deb12u1) bookworm;"),
+                                            ("trixie", f"onespace ({VERSION}-1) unstable;")])
+def test_debian_packages_of_two_releases_have_two_versions(tmp_path, release, entry):
+    """Functions in place of the chroot keep the changelog that it would get."""
+    checkout = make_checkout(tmp_path / "checkout", "scripts/debian-package", "packaging/debian/changelog")
+    (checkout / "packaging/lib/chroot.sh").write_text(
+        'chroot_make() { :; }\n'
+        'chroot_run() { mkdir "$2/packages" && cp "$2/source/packaging/debian/changelog" "$2/packages"; }\n')
+    command = [checkout / "scripts/debian-package", "--chroot", release, tmp_path / "out"]
+    subprocess.run(command, check=True, timeout=300)
+    assert (tmp_path / "out/changelog").read_text().startswith(entry)
+
+
+# ---- Chroots ----
+
+def private_directory(path):
+    return subprocess.run(["sh", "-uc", 'me=test; . packaging/lib/chroot.sh; private_directory "$1"', "sh", path],
+                          cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_directory_of_chroots_is_its_users_alone(tmp_path):
+    for _ in range(2):
+        assert private_directory(tmp_path / "new/chroots").returncode == 0
+    assert (tmp_path / "new/chroots").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "new/chroots").chmod(0o755)
+    assert private_directory(tmp_path / "new/chroots").returncode == 0
+
+
+@pytest.mark.parametrize("what", ["link", "file", "group", "others", "owner"])
+def test_directory_of_chroots_that_others_control_is_refused(tmp_path, what):
+    path = tmp_path / "chroots"
+    if what == "link":
+        (tmp_path / "target").mkdir(mode=0o700)
+        path.symlink_to("target")
+    elif what == "file":
+        path.touch()
+    else:
+        path.mkdir()
+        path.chmod({"group": 0o770, "others": 0o707, "owner": 0o700}[what])
+    if what == "owner":
+        if os.getuid() != 0:
+            pytest.skip("needs root")
+        os.chown(path, 65534, 65534)
+    done = private_directory(path)
+    assert done.returncode == 1 and f"test: {path} is not a directory that belongs to " in done.stderr, done
 
 
 # ---- Syntax ----
@@ -220,6 +304,16 @@ def test_tcl_modules_find_their_prefix(name, tool, tmp_path):
 
 
 def test_container_recipes_name_what_is_built():
-    assert "ADD onespace-*-x86_64.tar.xz /opt" in read("packaging/containers/Containerfile")
+    assert "ADD onespace-[0-9]*-x86_64.tar.xz /opt/" in read("packaging/containers/Containerfile")
     sections = re.findall(r"(?m)^%(\w+)", read("packaging/containers/onespace.def"))
     assert {"files", "post", "environment"} <= set(sections)
+
+
+@pytest.mark.parametrize("names", [["onespace-node-0.1.0"], ["onespace-0.1.0", "onespace-0.2.0"]],
+                         ids=["node-kit", "two"])
+def test_image_is_made_from_exactly_one_archive(tmp_path, names):
+    for name in names:
+        (tmp_path / f"{name}-x86_64.tar.xz").touch()
+    done = subprocess.run([PACKAGING / "tests/podman", tmp_path], capture_output=True, text=True, timeout=300,
+                          check=False)
+    assert done.returncode == 1 and "must have one archive, onespace-VERSION-x86_64.tar.xz" in done.stderr, done

@@ -119,7 +119,7 @@ def test_recipes_have_the_digest_of_the_source_archive(dry_run):
 
 def test_container_recipes_name_the_archive(dry_run):
     recipes = dry_run[0] / "recipes/containers"
-    assert f"ADD onespace-{VERSION}-x86_64.tar.xz /opt\n" in (recipes / "Containerfile").read_text()
+    assert f"ADD onespace-{VERSION}-x86_64.tar.xz /opt/\n" in (recipes / "Containerfile").read_text()
     assert f"ARCHIVE=onespace-{VERSION}-x86_64.tar.xz\n" in (recipes / "onespace.def").read_text()
 
 
