@@ -1,6 +1,7 @@
 # The list of what `cmake --install` has put below a prefix, share/onespace/installed: a file per line, and the directories that
-# it made beside others' with "/" at the end. Names are relative to the prefix, or absolute for what is elsewhere. Prefixes
-# may have any character: no name is a pattern here, and lists of CMake, which brackets divide otherwise, have relative names.
+# it made beside others' with "/" at the end. Names are relative to the prefix, or absolute for what is elsewhere. A
+# prefix may have any character but ";" and line breaks: no name is a pattern here, and lists have no prefix in them, because CMake
+# does not divide a list within brackets.
 cmake_policy(VERSION 3.22) # a script has none by default
 
 # installed_read(PREFIX FILES DIRECTORIES): the variables get the lists; empty where there is no list.

@@ -163,7 +163,7 @@ static FILE *open_at(int directory, const char *name)
 
 struct registry_search {
     uint64_t found; /* inode */
-    int has_memory; /* the thread maps anything */
+    int has_memory; /* the thread maps anything, or what it maps may not be read */
 };
 
 /* `maps`: of a thread, relative to the directory. */
@@ -172,6 +172,7 @@ static void search_registry(struct registry_search *search, int directory, const
     char line[4352];
     struct proc_mapping mapping = {.start = 0};
     FILE *file = open_at(directory, maps);
+    search->has_memory |= !file && (errno == EACCES || errno == EPERM);
     while (file && !search->found && mapping.start <= LAYOUT_REGISTRY &&
            fgets(line, sizeof(line), file)) {
         search->has_memory = 1;
@@ -259,9 +260,11 @@ int ps_open_memory(const struct ps_key *key, int pid, int flags)
     if (directory < 0)
         return -errno;
     int memory = openat(directory, "mem", flags | O_CLOEXEC);
+    char byte; /* there is none to read if its main thread has ended before the others */
     if (memory < 0)
         result = -errno;
-    else if (registry_of(directory) == key->registry && read_status(directory, &member) == 0 &&
+    else if (pread(memory, &byte, 1, LAYOUT_REGISTRY) == 1 &&
+             registry_of(directory) == key->registry && read_status(directory, &member) == 0 &&
              member.user == key->user)
         result = memory;
     if (memory >= 0 && result < 0)

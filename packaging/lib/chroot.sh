@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # packaging/lib/chroot.sh: chroots of Debian's and Ubuntu's releases, for the scripts that source this, with their name in
-# me. Needs root and mmdebstrap. They are kept in ONESPACE_CHROOTS (/var/cache/onespace-chroots; for other users than root
-# .cache/onespace-chroots in their home directory): what is there is not made again.
+# me. Needs root and mmdebstrap. They are kept in ONESPACE_CHROOTS (/var/cache/onespace-chroots): what is there is not made again.
+# recipes and sbom also run as other users, and keep what they need in .cache/onespace-chroots of the home directory.
 
 default=/var/cache/onespace-chroots
 [ "$(id -u)" = 0 ] || default=${XDG_CACHE_HOME:-$HOME/.cache}/onespace-chroots

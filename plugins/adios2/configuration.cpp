@@ -194,8 +194,9 @@ Ranks ranks_of(MPI_Comm comm)
     Ranks ranks;
     int rank, size, node_size;
     MPI_Comm node;
-    ranks.comm.reset(new MPI_Comm);
-    MPI_Comm_dup(comm, ranks.comm.get());
+    ranks.comm.reset(new MPI_Comm(MPI_COMM_NULL));
+    if (MPI_Comm_dup(comm, ranks.comm.get()) != MPI_SUCCESS)
+        throw std::runtime_error("onespace: Open: MPI cannot duplicate the communicator");
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -211,7 +212,7 @@ void Ranks::FreeComm::operator()(MPI_Comm *freed) const
 {
     int is_finalized;
     MPI_Finalized(&is_finalized);
-    if (!is_finalized)
+    if (!is_finalized && *freed != MPI_COMM_NULL)
         MPI_Comm_free(freed);
     delete freed;
 }

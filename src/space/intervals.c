@@ -280,11 +280,14 @@ uint32_t intervals_trim(struct space_slot *slot, enum space_interval_kind kind)
 void intervals_clear(struct space_slot *slot)
 {
     for (enum space_interval_kind kind = 0; kind < INTERVALS_KINDS; kind++) {
-        /* An exchange: a load from a new page would map the zero page, and replacing that
-         * interrupts each CPU that runs a task of the space. */
-        uint32_t used = atomic_exchange(&table_of(slot, kind)->used, 0);
+        struct space_intervals *table = table_of(slot, kind);
+        /* Before a load, which would map the zero page of a new slot: replacing that interrupts
+         * each CPU that runs a task of the space. */
+        atomic_store(&table->has_overflow, 0);
+        uint32_t used = intervals_used(slot, kind);
         for (uint32_t i = 0; i < used; i++)
             atomic_store(intervals_word(slot, kind, i), 0);
+        atomic_store(&table->used, 0);
     }
 }
 

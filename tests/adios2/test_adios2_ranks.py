@@ -17,7 +17,7 @@ def start(stream):
     """Starts ranks of the guest with the MPI that CMake has found."""
     program = PROGRAMS / "adios2_ranks"
     if not program.exists():
-        pytest.skip("CMake found no MPI for tests/adios2/guests/adios2_ranks.cpp")
+        pytest.skip("the guest adios2_ranks is not built: CMake found no MPI")
     libraries = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=180, check=True).stdout
     mpi = MPIS["openmpi" if "libmpi.so.40" in libraries else "mpich"].needed()
 

@@ -31,7 +31,8 @@ void group_unref(struct group *group)
 struct agreement_table {
     struct barrier barrier;
     int is_oversubscribed; /* written by rank 0 before the first barrier, read after it */
-    /* Ranks that cannot hold the table's memory: likewise, by each of them. Relaxed. */
+    /* Number of ranks that cannot hold the table's memory: each adds itself before the first
+     * barrier, and all read it afterwards. Relaxed. */
     _Atomic int without_hold;
     _Alignas(SHARED_BLOCK_ALIGN) unsigned char records[]; /* [2][ranks][AGREEMENT_RECORD_MAX] */
 };
@@ -41,7 +42,7 @@ struct identity { /* exchanged once per communicator */
     int32_t root_pid, id;   /* id -1: not in a space */
     uint64_t pid_namespace; /* its inode: pids of another namespace name other processes */
     int32_t pid;
-    struct agreement_table *table; /* rank 0's, for all ranks; NULL: out of memory */
+    struct agreement_table *table; /* rank 0's, for all ranks; NULL: it offers none */
 };
 
 static _Atomic int keyval = MPI_KEYVAL_INVALID; /* set once, by the first thread */
@@ -137,36 +138,50 @@ static int exchange(const struct identity *self, struct identity *all, MPI_Comm 
     return result;
 }
 
+/* By rank 0, which does not use the table that it has offered. If a rank has died in the exchange,
+ * another one may know more than rank 0, and use it: then it stays. */
+static void discard_table(struct agreement_table *table, int is_complete)
+{
+    if (is_complete)
+        shared_block_free(table);
+    else
+        shared_block_retire(table);
+}
+
 /* Finds the ranks of this one's space and node, and the table that rank 0 offers; NULL: the ranks
  * are not in one space, or rank 0 has no memory. */
 static int identify(struct agreement *agreement, struct agreement_table **table)
 {
     struct group *group = agreement->group;
-    struct identity self = identity_of_self();
     size_t size = sizeof(**table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
-    struct identity *all = calloc((size_t)group->ranks, sizeof(*all));
+    struct identity *all = calloc((size_t)group->ranks + 1, sizeof(*all)), *self = all;
     if (!all)
         return MPI_ERR_NO_MEM;
-    if (group->rank == 0 && group->ranks > 1 && self.id >= 0)
-        self.table = shared_block_alloc(size, group->ranks - 1);
-    int result = exchange(&self, all, agreement->comm);
-    int in_space = 0;
+    self += group->ranks;
+    *self = identity_of_self();
+    if (group->rank == 0 && group->ranks > 1 && self->id >= 0)
+        self->table = shared_block_alloc(size, group->ranks - 1);
+    int result = exchange(self, all, agreement->comm);
+    if (result != MPI_SUCCESS)
+        return result; /* MPI may still use the identities, and other ranks the table: both stay */
+    int in_space = 0, is_complete = 1;
     for (int i = 0; i < group->ranks; i++) {
-        group->members[i] = is_same_space(&all[i], &self) ? all[i].id : -1;
+        group->members[i] = is_same_space(&all[i], self) ? all[i].id : -1;
         in_space += group_in_space(group, i);
-        group->pids[i] = self.pid_namespace && all[i].pid_namespace == self.pid_namespace &&
-                                 all[i].boot == self.boot
+        is_complete &= all[i].pid != 0;
+        group->pids[i] = self->pid_namespace && all[i].pid_namespace == self->pid_namespace &&
+                                 all[i].boot == self->boot
                              ? all[i].pid
                              : 0;
     }
-    group->is_one_space = result == MPI_SUCCESS && (group->ranks == 1 || in_space == group->ranks);
+    group->is_one_space = group->ranks == 1 || in_space == group->ranks;
     *table = group->is_one_space ? all[0].table : NULL;
-    if (!*table)
-        shared_block_free(self.table);
+    if (!*table && self->table)
+        discard_table(self->table, is_complete);
     if (!*table && group->ranks > 1)
         group->is_one_space = 0;
     free(all);
-    return result;
+    return MPI_SUCCESS;
 }
 
 /* Ranks may be bound to other CPUs at any time, so the ranks may get different answers. A group
@@ -184,8 +199,8 @@ static int is_oversubscribed(const struct group *group)
     return cpu_demand_exceeds_cpus(&demand);
 }
 
-/* Takes rank 0's table. If another rank cannot hold its memory, all ranks use MPI; a rank that
- * cannot because rank 0 has ended must not touch it. */
+/* Takes rank 0's table. If a rank cannot hold its memory, all ranks use MPI. Such a rank relies on
+ * rank 0, which waits for it, and uses the table only if rank 0 has not ended. */
 static int share_table(struct agreement *agreement, struct agreement_table *table)
 {
     struct group *group = agreement->group;

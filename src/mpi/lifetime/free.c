@@ -87,7 +87,15 @@ int window_await_others(struct window *window)
     if (!window->rma_shared)
         return MPI_SUCCESS;
     int result = barrier_await(&window->rma_shared->barrier, window->ticket, &wait);
-    return result == MPI_SUCCESS ? window_progress(window) : result;
+    if (result == MPI_SUCCESS)
+        (void)window_progress(window); /* an error of this rank must not keep it from the others */
+    return result;
+}
+
+/* A provider with `close` agrees with the others before it frees anything. */
+static int has_second_barrier(const struct window *window)
+{
+    return window->rma_shared && !window->provider->close;
 }
 
 void window_close(struct window *window)
@@ -99,7 +107,7 @@ void window_close(struct window *window)
             pmpi()->Win_free(&handle); /* for MPI's own windows this waits for the others */
     if (window->provider->close)
         window->provider->close(window);
-    if (window->rma_shared)
+    if (has_second_barrier(window))
         window->ticket = barrier_arrive(&window->rma_shared->barrier, window->group->ranks);
 }
 
@@ -114,12 +122,14 @@ static void call_handler(const struct window *window, int error)
     pmpi()->Win_free(&handle);
 }
 
-/* The others' functions that delete attributes, which window_close calls, may use the memory. */
+/* Waits until every rank has called its functions that delete attributes, which may use the memory
+ * of all ranks. */
 static int await_closed(struct window *window)
 {
     struct wait wait = window_wait(window);
-    return window->rma_shared ? barrier_await(&window->rma_shared->barrier, window->ticket, &wait)
-                              : MPI_SUCCESS;
+    return has_second_barrier(window)
+               ? barrier_await(&window->rma_shared->barrier, window->ticket, &wait)
+               : MPI_SUCCESS;
 }
 
 int window_destroy(struct window *window)

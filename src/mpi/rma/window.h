@@ -138,7 +138,7 @@ struct window {
     struct rma_usage *usage;       /* by rank; NULL: not counted */
     int is_threaded;               /* MPI_THREAD_MULTIPLE */
     int overlaps;                  /* parts share bytes */
-    uint32_t ticket;               /* of the barrier in MPI_Win_free */
+    uint32_t ticket;               /* of the last barrier in MPI_Win_free */
     MPI_Group mpi_group;           /* of all ranks; to MPI the handle is a window of one rank */
     MPI_Comm self;                 /* the handle's communicator, of this rank alone */
     int owns_self;                 /* `self` was created for this window */
