@@ -4,11 +4,20 @@
 # does not divide a list within brackets.
 cmake_policy(VERSION 3.22) # a script has none by default
 
+# installed_path(PREFIX NAME PATH): the variable gets where a name of the list is, below DESTDIR if that is set.
+function(installed_path prefix name path_variable)
+  if(NOT IS_ABSOLUTE "${name}")
+    set(name "${prefix}/${name}")
+  endif()
+  set(${path_variable} "$ENV{DESTDIR}${name}" PARENT_SCOPE)
+endfunction()
+
 # installed_read(PREFIX FILES DIRECTORIES): the variables get the lists; empty where there is no list.
 function(installed_read prefix files_variable directories_variable)
   set(text "")
-  if(EXISTS "$ENV{DESTDIR}${prefix}/share/onespace/installed")
-    file(READ "$ENV{DESTDIR}${prefix}/share/onespace/installed" text)
+  installed_path("${prefix}" share/onespace/installed list)
+  if(EXISTS "${list}")
+    file(READ "${list}" text)
   endif()
   string(REGEX REPLACE "\n+" ";" names "${text}")
   list(REMOVE_ITEM names "")
@@ -38,11 +47,8 @@ endfunction()
 # and those that are onespace's own by their name. Others, such as /usr/local/bin, were there before and stay.
 function(installed_remove prefix files directories)
   foreach(name ${files})
-    if(IS_ABSOLUTE "${name}")
-      file(REMOVE "$ENV{DESTDIR}${name}")
-    else()
-      file(REMOVE "$ENV{DESTDIR}${prefix}/${name}")
-    endif()
+    installed_path("${prefix}" "${name}" path)
+    file(REMOVE "${path}")
   endforeach()
   installed_parents("${files}" parents)
   set(removed)
@@ -54,10 +60,7 @@ function(installed_remove prefix files directories)
   # A directory after all that is in it.
   list(SORT removed ORDER DESCENDING)
   foreach(name ${removed})
-    set(path "$ENV{DESTDIR}${prefix}/${name}")
-    if(IS_ABSOLUTE "${name}")
-      set(path "$ENV{DESTDIR}${name}")
-    endif()
+    installed_path("${prefix}" "${name}" path)
     execute_process(COMMAND rmdir -- "${path}" ERROR_QUIET RESULT_VARIABLE ignored) # fails if something is left in it
   endforeach()
 endfunction()

@@ -94,21 +94,16 @@ static struct core_thread *append(struct core_threads *threads)
     return &more[threads->count];
 }
 
-/* A main thread that has ended before the others stays as a zombie. */
-static int has_ended(int thread)
-{
-    struct proc_stat stat;
-    return proc_read_stat(thread, &stat) != 0 || stat.state == 'Z' || stat.state == 'X';
-}
-
 /* 1: stopped; 0: not the task's, or it has ended; -errno. */
 static int stop_thread(const struct ps_task *task, int id, struct core_threads *threads)
 {
     struct core_thread *thread = append(threads);
     if (!thread)
         return -ENOMEM;
-    if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0)
-        return errno == ESRCH || (errno == EPERM && has_ended(id)) ? 0 : -errno;
+    if (ptrace(PTRACE_SEIZE, id, NULL, NULL) != 0) {
+        int error = errno; /* EPERM: a main thread that has ended before the others is a zombie */
+        return error == ESRCH || (error == EPERM && proc_has_ended(id)) ? 0 : -error;
+    }
     ptrace(PTRACE_INTERRUPT, id, NULL, NULL);
     thread->id = id;
     int result = wait_for_stop(id);

@@ -110,17 +110,15 @@ static int has_soname(struct dl_phdr_info *info, size_t size, void *soname)
 {
     (void)size;
     const char *file = info->dlpi_name ? text_basename(info->dlpi_name) : "";
-    const char *name = soname, *version = name;
-    while (*version && !text_skip_prefix(version, ".so"))
-        version++;
-    while (name < version && *file == *name)
-        file++, name++;
-    return name == version && text_skip_prefix(file, ".so") != NULL;
+    for (const char *name = soname; *name && *name == *file; name++, file++)
+        if (text_skip_prefix(name, ".so"))
+            return text_skip_prefix(file, ".so") != NULL;
+    return 0;
 }
 
 /* A handle of a library that is loaded, to be closed; NULL if it is not. dlopen alone would search
- * the file system for a library that is not loaded, and open its file if it is installed: 20 to
- * 60 us. */
+ * the file system for a library that is not loaded, and open its file if it is installed: more than
+ * 20 us. */
 static void *open_loaded(const char *soname)
 {
     if (dl_iterate_phdr && !dl_iterate_phdr(has_soname, (void *)soname))

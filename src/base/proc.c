@@ -93,6 +93,14 @@ long proc_read_stat(int pid, struct proc_stat *stat)
     return 0;
 }
 
+int proc_has_ended(int pid)
+{
+    struct proc_stat stat;
+    long result = proc_read_stat(pid, &stat);
+    return result == 0 ? stat.state == 'Z' || stat.state == 'X'
+                       : result == -ENOENT || result == -ESRCH;
+}
+
 long proc_real_uid(int pid)
 {
     static const char name[] = "\nUid:\t";

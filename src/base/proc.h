@@ -30,6 +30,10 @@ int proc_is_own(void);
 /* 0; -ENOENT or -ESRCH if there is no such process; another -errno if it cannot be read. */
 long proc_read_stat(int pid, struct proc_stat *stat);
 
+/* Whether a process, or a thread, has ended: also a zombie, which keeps its number until it is
+ * reaped. 0 if /proc cannot be read. */
+int proc_has_ended(int pid);
+
 /* The real user id of a process, or -1 if it cannot be read. Its directory's owner may be root. */
 long proc_real_uid(int pid);
 

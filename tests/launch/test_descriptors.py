@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from jobs import LONE_USER, RUN, descriptors_in_flight
+from jobs import LONE_USER, RUN, descriptors_in_flight, lone_user
 
 RANKS = 64
 INHERITED = 100
@@ -112,12 +112,7 @@ def test_stopped_shim_delays_no_other(job):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become a user without other processes")
 def test_descriptors_in_flight_are_waited_for(job, guests):
     limit = 64
-
-    def become():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-        os.setgid(LONE_USER)
-        os.setuid(LONE_USER)
-
+    become = lone_user(limit)
     os.chmod(job.runtime, 0o777)
     os.chown(job.runtime, LONE_USER, LONE_USER)
     with descriptors_in_flight(become, limit):

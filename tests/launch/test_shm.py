@@ -12,7 +12,7 @@ import uuid
 
 import pytest
 
-from jobs import LONE_USER, ONESPACE, RUN, descriptors_in_flight, eventually, with_shm
+from jobs import LONE_USER, ONESPACE, RUN, descriptors_in_flight, eventually, lone_user, with_shm
 
 SHM = pathlib.Path("/dev/shm")
 SPACE = [*RUN, "--shm", "space"]
@@ -127,12 +127,7 @@ def test_descriptors_in_flight_are_waited_for(job):
     """The server cannot send the new file's descriptor, so it forgets the name, and the task asks again."""
     limit = 64
     script = "import os; print('up', flush=True); input(); os.open('/dev/shm/x', os.O_CREAT | os.O_EXCL); print('made')"
-
-    def become():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-        os.setgid(LONE_USER)
-        os.setuid(LONE_USER)
-
+    become = lone_user(limit)
     os.chown(job.runtime, LONE_USER, LONE_USER)
     if job.run([ONESPACE, "--version"], cwd="/", preexec_fn=become).code != 0:
         pytest.skip("the build directory is not open to other users")

@@ -9,6 +9,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import resource
 import shutil
 import signal
 import socket
@@ -122,6 +123,16 @@ def with_entry(directory, name, place, more_mounts=""):
             (place / "new" / other).symlink_to(place / "old" / other)
     script = f'mount --rbind {directory} "$0/old" && mount --bind "$0/new" {directory}{more_mounts}'
     return with_mounts(script, str(place))
+
+
+def lone_user(descriptors):
+    """A preexec function after which a command runs as a user without other processes, and may have that many
+    descriptors."""
+    def become():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+        os.setgid(LONE_USER)
+        os.setuid(LONE_USER)
+    return become
 
 
 @contextlib.contextmanager

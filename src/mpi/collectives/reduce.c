@@ -113,8 +113,7 @@ int reduce_operation_find(const struct coll_call *call, struct reduce_operation 
     if (call->op == MPI_OP_NULL)
         return MPI_ERR_OP;
     if (reduce_op_is_predefined(call->op)) {
-        const struct predefined_type *basic =
-            datatype == MPI_DATATYPE_NULL ? NULL : predefined_type_of(datatype);
+        const struct predefined_type *basic = predefined_type_of(datatype);
         if (!basic || !reduce_is_supported(call->op, basic))
             return MPI_ERR_OP;
         operation->loop = reduce_function_find(call->op, basic);

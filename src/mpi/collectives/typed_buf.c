@@ -41,8 +41,6 @@ static int is_contiguous(const struct loop_nest *layout)
 int item_layout_find(MPI_Datatype datatype, struct item_layout *type)
 {
     const struct type_layout *layouts;
-    if (datatype == MPI_DATATYPE_NULL)
-        return MPI_ERR_TYPE;
     const struct predefined_type *basic = predefined_type_of(datatype);
     if (predefined_type_is_dense(basic)) {
         *type = (struct item_layout){basic->size, (ptrdiff_t)basic->extent, NULL};

@@ -154,10 +154,10 @@ static int identify(struct agreement *agreement, struct agreement_table **table)
 {
     struct group *group = agreement->group;
     size_t size = sizeof(**table) + 2 * (size_t)group->ranks * AGREEMENT_RECORD_MAX;
-    struct identity *all = calloc((size_t)group->ranks + 1, sizeof(*all)), *self = all;
+    struct identity *all = calloc((size_t)group->ranks + 1, sizeof(*all));
     if (!all)
         return MPI_ERR_NO_MEM;
-    self += group->ranks;
+    struct identity *self = &all[group->ranks]; /* what this rank sends, behind what it receives */
     *self = identity_of_self();
     if (group->rank == 0 && group->ranks > 1 && self->id >= 0)
         self->table = shared_block_alloc(size, group->ranks - 1);
@@ -176,10 +176,11 @@ static int identify(struct agreement *agreement, struct agreement_table **table)
     }
     group->is_one_space = group->ranks == 1 || in_space == group->ranks;
     *table = group->is_one_space ? all[0].table : NULL;
-    if (!*table && self->table)
-        discard_table(self->table, is_complete);
-    if (!*table && group->ranks > 1)
-        group->is_one_space = 0;
+    if (!*table) {
+        if (self->table)
+            discard_table(self->table, is_complete);
+        group->is_one_space = group->ranks == 1;
+    }
     free(all);
     return MPI_SUCCESS;
 }

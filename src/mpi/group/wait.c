@@ -25,20 +25,11 @@ enum {
     LAUNCHER_KILL_MS = 500, /* from the discovery of a dead rank to the error */
 };
 
-/* A zombie has ended, although it keeps its pid until it is reaped. */
-static int has_ended(int pid)
-{
-    struct proc_stat stat;
-    long result = proc_read_stat(pid, &stat);
-    return result == 0 ? stat.state == 'Z' || stat.state == 'X'
-                       : result == -ENOENT || result == -ESRCH;
-}
-
 static int is_dead(const struct group *group, int rank)
 {
     if (group->is_one_space)
         return onespace_pid(group->members[rank]) == -ESRCH;
-    return group->pids[rank] && has_ended(group->pids[rank]);
+    return group->pids[rank] && proc_has_ended(group->pids[rank]);
 }
 
 static int fail(const struct wait *wait)

@@ -33,6 +33,7 @@
     X(Comm_split)                                                                                  \
     X(Comm_test_inter)                                                                             \
     X(Errhandler_free)                                                                             \
+    X(Finalized)                                                                                   \
     X(Get_count)                                                                                   \
     X(Get_library_version)                                                                         \
     X(Grequest_complete)                                                                           \
@@ -46,7 +47,6 @@
     X(Info_get)                                                                                    \
     X(Info_set)                                                                                    \
     X(Initialized)                                                                                 \
-    X(Finalized)                                                                                   \
     X(Irecv)                                                                                       \
     X(Irsend)                                                                                      \
     X(Isend)                                                                                       \
@@ -153,11 +153,11 @@ void *pmpi_object(const char *name);
     }))
 #endif
 
-/* ---- A communicator of this process alone ---- */
-
 /* Whether there are MPI_COMM_WORLD and MPI_COMM_SELF: MPI_Init has been called, and MPI_Finalize
  * has not. Programs that use sessions may have none, also after MPI_Finalize. */
 int pmpi_has_world(void);
+
+/* ---- A communicator of this process alone ---- */
 
 /* A communicator on which the layer tests what the library accepts. Created at the first call; its
  * errors are returned. MPI_COMM_NULL: MPI is about to end or is out of resources. For one call that

@@ -341,11 +341,18 @@ static int find_bounds(MPI_Datatype type, MPI_Count count, int64_t *lower, int64
     return error == MPI_SUCCESS ? type_layout_bounds(layout, count, lower, upper) : error;
 }
 
+/* MPI_NO_OP ignores the origin. `result` NULL: nothing is fetched. */
+static int has_negative_count(const struct buf_desc *origin, const struct buf_desc *result,
+                              MPI_Count count, MPI_Op op)
+{
+    return count < 0 || (op != MPI_NO_OP && origin->count < 0) || (result && result->count < 0);
+}
+
 static int accumulate_host(struct window *window, const struct buf_desc *origin,
                            const struct buf_desc *result, int target_rank, MPI_Aint target_disp,
                            MPI_Count count, MPI_Datatype type, MPI_Op op)
 {
-    if (count < 0 || (op != MPI_NO_OP && origin->count < 0) || (result && result->count < 0))
+    if (has_negative_count(origin, result, count, op))
         return MPI_ERR_COUNT;
     if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
@@ -367,8 +374,7 @@ static int accumulate_any_memory(struct window *window, const struct buf_desc *o
     struct buf_desc given = *origin, fetched = result ? *result : (struct buf_desc){0};
     struct gpu_copy source = {0}, sink = {0};
     int has_origin = op != MPI_NO_OP && origin->count > 0, error = MPI_SUCCESS;
-    if (target_rank == MPI_PROC_NULL || count < 0 || (op != MPI_NO_OP && origin->count < 0) ||
-        (result && result->count < 0))
+    if (target_rank == MPI_PROC_NULL || has_negative_count(origin, result, count, op))
         return accumulate_host(window, origin, result, target_rank, target_disp, count, type, op);
     if (has_origin)
         error = gpu_copy_in(&given, &source);

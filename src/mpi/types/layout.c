@@ -22,11 +22,11 @@ struct recent {
     MPI_Datatype type;
     struct type_layout *layout; /* NULL: unused */
     uint64_t generation;        /* at which it was found */
-    uint64_t used;              /* when: a number of this thread's, which grows */
+    uint64_t last_use;          /* `uses` when it was last found */
 };
 static _Thread_local struct {
     struct recent recent[RECENT];
-    uint64_t used; /* the newest of the entries' */
+    uint64_t uses; /* of all entries so far */
     unsigned last; /* index of the entry found last */
 } self;
 
@@ -72,7 +72,7 @@ static void add_recent(MPI_Datatype type, struct type_layout *layout, uint64_t n
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned oldest = 0;
     for (unsigned i = 1; i < RECENT; i++)
-        if (self.recent[i].used < self.recent[oldest].used)
+        if (self.recent[i].last_use < self.recent[oldest].last_use)
             oldest = i;
     struct recent *slot = &self.recent[self.last = oldest];
     if (!slot->layout) /* perhaps this thread's first */
@@ -80,7 +80,7 @@ static void add_recent(MPI_Datatype type, struct type_layout *layout, uint64_t n
     if (!slot->layout && has_key)
         pthread_setspecific(end_of_thread, self.recent);
     unref(slot->layout);
-    *slot = (struct recent){type, layout, now, ++self.used};
+    *slot = (struct recent){type, layout, now, ++self.uses};
 }
 
 static size_t whole_size(const struct predefined_type *element, size_t size)
@@ -174,7 +174,7 @@ static const struct type_layout *find_recent(MPI_Datatype type, uint64_t now)
         struct recent *slot = &self.recent[at];
         if (slot->type == type && slot->generation == now && slot->layout) {
             self.last = at;
-            slot->used = ++self.used;
+            slot->last_use = ++self.uses;
             return slot->layout;
         }
     }

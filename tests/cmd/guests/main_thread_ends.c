@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static void *wait_for_input(void *unused)
+static void *wait_for_input(void *main_thread)
 {
     char byte;
-    pthread_join(*(pthread_t *)unused, NULL);
+    pthread_join(*(pthread_t *)main_thread, NULL);
     printf("%d ready\n", getpid());
     fflush(stdout);
     (void)!read(STDIN_FILENO, &byte, 1);
