@@ -1,5 +1,6 @@
 // tests/storage/region/bulk_copy_test.cpp: large copies into a region and out of it.
 #include <algorithm>
+#include <climits>
 #include <linux/magic.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
@@ -50,6 +51,24 @@ class bulk : public Region, public testing::WithParamInterface<unsigned>
         for (unsigned char page : there)
             count += page & 1;
         return count;
+    }
+    // Bytes that a store of one byte makes dirty: the folio of the file and, if another process has
+    // written them back meanwhile, blocks of the file system, such as the one with the inode, whose
+    // time changes. The least of several counts: when the folio is written back between its fault
+    // and the store, the store faults again.
+    static constexpr long MetadataBytes = 2 * Page;
+    long dirtied_by_store_at(size_t offset)
+    {
+        long least = LONG_MAX;
+        EXPECT_EQ(flush(), 0) << error.text;
+        for (int tries = 0; tries < 3; tries++) {
+            long before = written_bytes();
+            EXPECT_GE(before, 0) << "this kernel does not count what a process writes";
+            mapped.base[offset] = 1;
+            EXPECT_EQ(flush(), 0) << error.text;
+            least = std::min(least, written_bytes() - before);
+        }
+        return least;
     }
     void forget()
     {
@@ -115,11 +134,8 @@ TEST_F(bulk, store_keeps_what_a_later_store_writes_small)
     for (auto [style, size, most] : cases) {
         map_with(0, size, style);
         store(0, pattern(size, 1));
-        ASSERT_EQ(flush(), 0);
-        long before = written_bytes();
-        mapped.base[size / 2 + 7] = 1;
-        ASSERT_EQ(flush(), 0);
-        EXPECT_LE(written_bytes() - before, static_cast<long>(most)) << size;
+        EXPECT_LE(dirtied_by_store_at(size / 2 + 7), static_cast<long>(most) + MetadataBytes)
+            << size;
         unmap(mapped);
         mapped = {};
         unlink(path().c_str());
@@ -135,10 +151,7 @@ TEST_F(bulk, load_of_what_is_not_in_memory_keeps_pages_small)
     if (pages_in_cache())
         GTEST_SKIP() << "/var/tmp is memory";
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
-    long before = written_bytes();
-    mapped.base[(3 << 20) + 7] = 1;
-    ASSERT_EQ(flush(), 0);
-    EXPECT_LE(written_bytes() - before, static_cast<long>(Page));
+    EXPECT_LE(dirtied_by_store_at((3 << 20) + 7), static_cast<long>(Page) + MetadataBytes);
 }
 
 TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)
