@@ -414,7 +414,8 @@ def test_messagerate_refuses_another_number_of_ranks(job, tmp_path):
 
 
 def test_solvers_measures_with_equal_results(bench):
-    found = bench("solvers", "--mpi", need("mpich"), "--points", "8,32", "--repeats", "1", "--no-plot")
+    found = bench("solvers", "--quick", "--mpi", need("mpich"), "--points", "8,32", "--repeats", "1", "--no-plot",
+                  timeout=600)
     assert set(found) == {f"mpich/2/{solver}/{way}" for way in ("processes", "tasks", "ours", "limit")
                           for solver in ("cg", "stencil", "transpose", "sparse", "particles")}
     for series in found.values():

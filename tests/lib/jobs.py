@@ -227,6 +227,7 @@ class Command:
     def _fail(self, why):
         alive = self.job.processes()
         self.job.kill_all()
+        self.job.may_leave_socket = True
         pytest.fail(f"{why}\n{self.so_far()}\n--- alive then\n" +
                     "\n".join(str(process) for process in alive), pytrace=False)
 
@@ -278,7 +279,7 @@ class Job:
     def __init__(self):
         self.token = uuid.uuid4().hex
         self.runtime = tempfile.mkdtemp(prefix="os", dir="/tmp")
-        self.may_leave_socket = False  # by a test that kills a host, which cannot remove it then
+        self.may_leave_socket = False  # by a host that the test has killed, or that was killed when it failed
         self.env = {name: value for name, value in os.environ.items()
                     if not name.startswith(("PMI", "OMPI_", "SLURM", "PBS_", "LSB_", "PE_", "OAR_", "ONESPACE_"))}
         self.env.update(ONESPACE_TEST_JOB=self.token, XDG_RUNTIME_DIR=self.runtime, LC_ALL="C.UTF-8")
