@@ -53,10 +53,10 @@ class bulk : public Region, public testing::WithParamInterface<unsigned>
         return count;
     }
     // Bytes that a store of one byte makes dirty: the folio of the file and, if another process has
-    // written them back meanwhile, blocks of the file system, such as the one with the inode, whose
-    // time changes. The least of several counts: when the folio is written back between its fault
-    // and the store, the store faults again.
-    static constexpr long MetadataBytes = 2 * Page;
+    // written it back meanwhile, the block with the inode, whose time changes. The least of several
+    // counts: when the folio is written back between its fault and the store, the store faults
+    // again.
+    static constexpr long InodeBlock = Page;
     long dirtied_by_store_at(size_t offset)
     {
         long least = LONG_MAX;
@@ -134,8 +134,7 @@ TEST_F(bulk, store_keeps_what_a_later_store_writes_small)
     for (auto [style, size, most] : cases) {
         map_with(0, size, style);
         store(0, pattern(size, 1));
-        EXPECT_LE(dirtied_by_store_at(size / 2 + 7), static_cast<long>(most) + MetadataBytes)
-            << size;
+        EXPECT_LE(dirtied_by_store_at(size / 2 + 7), static_cast<long>(most) + InodeBlock) << size;
         unmap(mapped);
         mapped = {};
         unlink(path().c_str());
@@ -151,7 +150,7 @@ TEST_F(bulk, load_of_what_is_not_in_memory_keeps_pages_small)
     if (pages_in_cache())
         GTEST_SKIP() << "/var/tmp is memory";
     EXPECT_EQ(load(0, 8 << 20), pattern(8 << 20, 1));
-    EXPECT_LE(dirtied_by_store_at((3 << 20) + 7), static_cast<long>(Page) + MetadataBytes);
+    EXPECT_LE(dirtied_by_store_at((3 << 20) + 7), static_cast<long>(Page) + InodeBlock);
 }
 
 TEST_F(bulk, what_is_written_once_and_read_once_is_not_kept_in_memory)
