@@ -6,6 +6,7 @@ import mmap
 import os
 import pathlib
 import re
+import shlex
 import signal
 import threading
 import time
@@ -18,6 +19,9 @@ from observe import RT_SIGACTION, forbid
 
 SHM = pathlib.Path("/dev/shm")
 CLEAN = [ONESPACE, "clean"]
+# A /tmp of its own, in which only the command's own files are, if they were below /tmp before.
+BUILT = shlex.quote(str(pathlib.Path(ONESPACE).parents[1]))
+OWN_TMP = f"mount --rbind {BUILT} /mnt && mount -t tmpfs tmpfs /tmp && mkdir -p {BUILT} && mount --move /mnt {BUILT}"
 HOST = os.uname().nodename
 OLD = time.time() - 3600
 
@@ -113,7 +117,7 @@ def test_links_and_pipes_are_not_followed(listed, segment, tmp_path):
 
 def alone(script, *words):
     """The script with these arguments, where /dev/shm and /tmp are directories of its own."""
-    return [*with_shm("size=1m"), "sh", "-c", f"mount -t tmpfs tmpfs /tmp || exit 9; {script}", "sh", *words]
+    return [*with_shm("size=1m"), "sh", "-c", f"{{ {OWN_TMP}; }} || exit 9; {script}", "sh", *words]
 
 
 def test_remove(job):
@@ -160,9 +164,9 @@ def test_session_directories(job, listed, tmp_path):
     (ended / "dvm").chmod(0o777)
     assert not listed(ended), "others can write to it"
     (ended / "dvm").chmod(0o700)
-    script = f'mount --bind {tmp_path} /mnt && mount -t tmpfs tmpfs /tmp && exec "$@"'
+    script = f'mount --bind {tmp_path} /media && {OWN_TMP} && exec "$@"'
     result = job.run([*with_shm("size=1m"), "sh", "-c", script, "sh", *CLEAN, "--remove"], cwd="/",
-                     env={"TMPDIR": "/mnt"})
+                     env={"TMPDIR": "/media"})
     assert not ended.exists() and (running / "dvm" / "contact").exists(), str(result)
 
 
