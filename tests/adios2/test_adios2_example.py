@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from jobs import BUILD, ROOT
+from launchers import AS_ROOT
 
 VENV = ROOT / ".venv/adios2/bin"
 
@@ -35,8 +36,7 @@ def test_example_works_unchanged(job, tmp_path, mpi, is_reader_first):
     (place / "adios2.xml").write_text(code_block("xml").replace("</engine>", f"{more}</engine>"))
     build, run = code_block("sh", "mpicxx").rsplit("mpiexec", 1)
     env = {"PATH": f"{BUILD / 'bin'}:{tools}:{VENV}:{os.environ['PATH']}", "ADIOS2_PLUGIN_PATH": str(BUILD / "lib"),
-           "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-           "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+           **AS_ROOT, "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
     def shell(script):
         return job.start(["sh", "-e", "-c", script], cwd=place, env=env)

@@ -15,13 +15,14 @@ import uuid
 import pytest
 
 from jobs import ONESPACE, RUN, eventually, with_shm
+from launchers import AS_ROOT
 from observe import RT_SIGACTION, forbid
 
 SHM = pathlib.Path("/dev/shm")
 CLEAN = [ONESPACE, "clean"]
 # A /tmp of its own, in which only the command's own files are, if they were below /tmp before.
 BUILT = shlex.quote(str(pathlib.Path(ONESPACE).parents[1]))
-OWN_TMP = f"mount --rbind {BUILT} /mnt && mount -t tmpfs tmpfs /tmp && mkdir -p {BUILT} && mount --move /mnt {BUILT}"
+OWN_TMP = f"mount --rbind {BUILT} /mnt && mount -t tmpfs tmpfs /tmp && mkdir -p {BUILT} && mount --rbind /mnt {BUILT}"
 HOST = os.uname().nodename
 OLD = time.time() - 3600
 
@@ -192,7 +193,8 @@ def test_killed_job(job, guests, mpi_named, own_shm, launcher, prefix, tmp_path)
         return {pathlib.Path(row["path"]).name for row in rows if row["path"].startswith("/dev/shm/")}
 
     program = [*prefix, guests.mpi(mpi, "mpi_end"), "sleep"]
-    command = job.start([*enter, *mpi.command(2, program)], env=mpi.env, cwd="/")
+    env = {**mpi.env, **AS_ROOT, "TMPDIR": str(tmp_path)}  # root's directory of sessions may be in /tmp
+    command = job.start([*enter, *mpi.command(2, program)], env=env, cwd="/")
     command.wait_for("ready", 2)
     for path in directory.iterdir():
         os.utime(path, (OLD, OLD))

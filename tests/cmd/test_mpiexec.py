@@ -9,10 +9,9 @@ import subprocess
 import pytest
 
 from jobs import ONESPACE, RUN
-from launchers import MPIS, VENV
+from launchers import AS_ROOT, MPIS, VENV
 
 MPIEXEC = [ONESPACE, "mpiexec"]
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def printed(job, *words, **options):

@@ -81,6 +81,8 @@ def none_wrong(ranks):
     return [f"rank {i}: 0 wrong" for i in range(ranks)]
 
 
+# Open MPI's permission in the environment, also for a user who is root in a namespace.
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 ROOT_FLAG = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
 DEBIAN_MPICH_FLAGS = ("-I/usr/include/x86_64-linux-gnu/mpich",)
 IMPI = VENV / "impi-rt"
