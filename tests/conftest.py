@@ -24,6 +24,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "alone: needs the machine for itself, so that scripts/run-tests runs it last")
     config.addinivalue_line("markers", "long: takes long for what it shows, so that it runs with ONESPACE_LONG=1 only")
     config.addinivalue_line("markers", "xdist_group(name): run one after another, by one of the parallel workers")
+    os.environ.pop("PYTHONUNBUFFERED", None)  # print would write a line and its end apart, and ranks mix theirs
     start_with_default_signals()
 
 
