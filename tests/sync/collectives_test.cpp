@@ -56,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(ways, collectives,
                          testing::Values(way{algorithm::automatic, true},
                                          way{algorithm::flat, false},
                                          way{algorithm::doubling, false},
-                                         way{algorithm::tree, false}, way{algorithm::large, true}));
+                                         way{algorithm::tree, false}, way{algorithm::large, false},
+                                         way{algorithm::large, true}));
 
 TEST_P(collectives, allreduce_sums_values)
 {

@@ -147,6 +147,33 @@ TEST(team, passes_a_loss_on_to_ranks_that_wait_for_the_rank_that_noticed)
     });
 }
 
+TEST(team, ends_when_an_exception_ends_a_region_of_one_rank_although_that_catches_it)
+{
+    expect_loss_of(2, [](os::team &team) {
+        try {
+            auto region = team.allocate(8);
+            if (team.rank() == 2)
+                throw std::runtime_error("skips the end of the region");
+        } catch (const std::runtime_error &) {
+            EXPECT_EQ(team.rank(), 2); // not peer_lost: the end of a region does not throw
+        }
+        team.exchange(0);
+    });
+}
+
+TEST(team, cannot_be_used_any_more_by_the_rank_whose_region_an_exception_ended)
+{
+    on_threads(1, [](os::team &team) {
+        try {
+            auto region = team.allocate(8);
+            throw std::runtime_error("skips the end of the region");
+        } catch (const std::runtime_error &) {
+        }
+        EXPECT_THROW(team.exchange(0), os::peer_lost);
+        EXPECT_THROW(team.allocate(8), os::peer_lost);
+    });
+}
+
 TEST(team, does_not_take_a_signal_for_a_loss_because_its_sender_left_then)
 {
     std::atomic<int> seen = 0;

@@ -52,7 +52,7 @@ namespace detail
 {
 
 inline constexpr std::uint64_t control_magic = 0x31636e7973656e6f; // "onesync1"
-inline constexpr std::uint32_t control_abi = 7;
+inline constexpr std::uint32_t control_abi = 8;
 
 // A rank's state that the rest of its team can see. The offsets of the first three fields must not
 // change in future layouts, so that ranks with different layouts can detect it.
@@ -69,8 +69,9 @@ struct alignas(line_size) control {
     // Owner: 0 -> 1 when it leaves the team on its own, for instance by an exception (release);
     // read with acquire by those that wait for it.
     alignas(line_size) std::atomic<std::uint32_t> left;
-    // Owner: 0 -> rank + 1 of a peer that it found lost (release); read like `left`, so that ranks
-    // that wait for the owner learn of the loss too.
+    // Owner: 0 -> rank + 1 of a peer that it found lost, or of its own if an exception made it omit
+    // collective work (release); read like `left`, so that ranks that wait for the owner learn of
+    // the loss too.
     std::atomic<std::uint32_t> broken;
     // The others add 1 each after their last access to the owner's memory (release); the owner
     // waits for all of them (acquire) before it releases the memory.

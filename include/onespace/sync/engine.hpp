@@ -27,7 +27,7 @@ enum class algorithm {
     flat,      // each rank reads all others: one step
     doubling,  // recursive doubling, ceil(log2 n) steps
     tree,      // up and down a tree that follows the machine's topology
-    large,     // as flat, but short data is treated like long: read in place, in slices
+    large,     // as flat, but direct teams treat short data like long: read in place, in slices
 };
 
 namespace detail
@@ -79,7 +79,7 @@ template <member Member> class engine
     // at the first large one, and never by ranks whose addresses are valid in one another.
     engine(const Member &of, algorithm how, std::size_t piece)
         : member_(of), slots_(of, channels_for(of.size())), rounds_(of, radix_for(how, of.size())),
-          how_(choose(how, of)), is_large_(how == algorithm::large),
+          how_(choose(how, of)), is_large_(how == algorithm::large && of.direct()),
           piece_(std::max(piece, line_size))
     {
     }

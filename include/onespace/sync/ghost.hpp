@@ -287,7 +287,8 @@ template <class T, wait_policy Wait = adaptive> class ghost_plan
         most = greatest(most);
         if ((path_ != ghost_path::ring && path_ != ghost_path::automatic) || most < ring_from)
             return 2;
-        long cache = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 1L << 20); // 0: not known
+        // 0: not known. The cores of a machine may differ.
+        long cache = greatest(std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 1L << 20));
         return std::max<std::size_t>(std::bit_floor(4 * static_cast<std::size_t>(cache) / most), 2);
     }
 

@@ -161,7 +161,7 @@ template <member Member> class engine<Member>::exposed
   private:
     static std::uint64_t call_of(kind what, int root, std::size_t bytes)
     {
-        return (bytes << 2 | static_cast<std::uint64_t>(what)) ^
+        return (bytes << 3 | static_cast<std::uint64_t>(what)) ^
                static_cast<std::uint64_t>(root + 1) << 40;
     }
     std::byte *shared(int rank, std::size_t offset) const

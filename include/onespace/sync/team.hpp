@@ -73,6 +73,18 @@ class team_state
         return !own().broken.load(std::memory_order_relaxed) &&
                std::uncaught_exceptions() == exceptions_;
     }
+    // Throws peer_lost where collective work cannot succeed any more.
+    void need_all() const
+    {
+        if (auto lost = own().broken.load(std::memory_order_relaxed))
+            throw peer_lost(static_cast<int>(lost) - 1);
+    }
+    // The caller omits collective work that the others do: they find it lost.
+    void abandon() noexcept
+    {
+        if (!own().broken.load(std::memory_order_relaxed))
+            own().broken.store(static_cast<std::uint32_t>(rank_) + 1, std::memory_order_release);
+    }
 
     template <wait_policy Wait> std::uint64_t await(flag &what, std::uint64_t wanted, int from);
     template <class T> std::vector<T> exchange(const T &mine);
@@ -434,6 +446,7 @@ std::uint64_t team_state::await(flag &what, std::uint64_t wanted, int from)
 template <class T> std::vector<T> team_state::exchange(const T &mine)
 {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= flag::payload_size);
+    need_all();
     std::uint64_t round = ++exchanges_;
     flag &shown = own().exchange[round % 2];
     std::memcpy(shown.payload, &mine, sizeof(T));
@@ -459,6 +472,7 @@ inline region team::allocate(std::size_t bytes) const
 inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
     : team_(std::move(of))
 {
+    team_->need_all();
     std::size_t room = (bytes + line_size - 1) / line_size * line_size + line_size;
     segments_ = team_->base().allocate(room, handle_);
     if (segments_.empty()) {
@@ -490,6 +504,8 @@ inline void region::end() noexcept
                 detail::free_open(handle_, own_bytes_);
             else
                 team_->base().release(handle_);
+        } else {
+            team_->abandon();
         }
     } catch (const peer_lost &) { // stays until the process ends
     }

@@ -62,6 +62,7 @@ struct pace {
     bool oversubscribed;     // more ranks on the node than CPUs for them
     std::uint32_t looks = 0; // polls so far
     bool slept = false;      // since `is_long` last returned true
+    bool naps = false;       // at each poll from now on
     std::chrono::steady_clock::time_point start{};
 
     std::chrono::nanoseconds waited()
@@ -136,7 +137,7 @@ struct adaptive {
     {
         if (now.looks < (now.oversubscribed ? oversubscribed_spins : spins))
             return relax();
-        if (now.looks % 256 == 0 || now.slept)
+        if (now.looks % 256 == 0 || now.naps)
             nap(now);
         sched_yield();
     }
@@ -152,7 +153,7 @@ struct adaptive {
         auto rest = std::min<std::chrono::nanoseconds>(late / 100, std::chrono::milliseconds(1));
         timespec time{0, static_cast<long>(rest.count())};
         nanosleep(&time, nullptr);
-        now.slept = true;
+        now.slept = now.naps = true;
     }
 };
 
