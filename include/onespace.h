@@ -57,10 +57,10 @@ extern "C" {
  * them from then on and mutexes work between members.
  *
  * Returns the caller's id: 0 for the root, > 0 for a task. -ENOMEM: the address region is occupied,
- * or there is no memory. -EPERM: the caller is a forked child of a member. -ENOSYS: the kernel
- * refuses. -EACCES: the machine's policy does (onespace-policy(5)), as a message on standard
- * error says; or the caller may not have memory that is writable and executable (PR_SET_MDWE).
- * -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share
+ * or there is no memory. -EPERM: the caller is a forked child of a member. -ENOENT: there is no
+ * /proc. -ENOSYS: the kernel refuses. -EACCES: the machine's policy does (onespace-policy(5)), as a
+ * message on standard error says; or the caller may not have memory that is writable and executable
+ * (PR_SET_MDWE). -ENOTSUP: the caller runs under valgrind, which cannot follow processes that share
  * memory; or the kernel may stall the whole machine while tasks run, as a message on standard error
  * says (ONESPACE_FAULTY_KERNEL=1 overrides). -EAGAIN: no thread can be made; the call may be
  * repeated (export, import and look-up, if they come first, return the same). */
@@ -69,7 +69,8 @@ ONESPACE_API ONESPACE_CHECK int onespace_init(void);
 /* Ends the space and unmaps all memory of ended tasks. Root only; tasks need not call anything. If
  * another thread than the main thread calls it, the main thread must not lock or unlock a robust
  * mutex (pthread_mutexattr_setrobust) meanwhile. 0.
- * -EBUSY while tasks live, -EPERM in a task or before onespace_init. */
+ * -EBUSY while tasks live (if the reaper was killed, it kills them), -EPERM in a task or before
+ * onespace_init. */
 ONESPACE_API ONESPACE_CHECK int onespace_fini(void);
 
 /* The caller's id. May be called from signal handlers. */
@@ -173,8 +174,8 @@ struct onespace_spawn_attr {
     const char *path;            /* search path in place of the caller's PATH, or NULL */
     const sigset_t *signal_mask; /* blocked signals, or NULL */
     const sigset_t *ignored_signals; /* the signals that are ignored, or NULL */
-    char *message; /* buffer for one line, what is wrong and how to fix it; or NULL. Written if
-                      the call fails */
+    char *message; /* buffer for one line, what is wrong and how to fix it, or NULL. Empty if the
+                      call succeeds, or fails with nothing to add to its error */
     size_t message_size; /* bytes of message */
     /* Name of a function int start(void *) of the program, or NULL. It runs in place of main with
      * start_argument and returns the exit status. It is looked up in the program's symbol tables.

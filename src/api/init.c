@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -254,6 +255,7 @@ static void fill_registry(struct space *space)
     space->operations.child_clone = child_clone;
     agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;
+    space->operations.handler_behind = thread_mode_handler_behind;
     space->operations.record_verbs_call = interpose_record_verbs_call;
     space->operations.record_buffers = interpose_record_buffers;
     space->operations.deliver = registrations_deliver;
@@ -272,8 +274,11 @@ static void fill_registry(struct space *space)
     atomic_store(&root->pid, space->root_pid);
     root->number = root->ntasks = -1;
     root->started_ns = space->created_ns;
-    ssize_t length = readlink("/proc/self/exe", root->program, SPACE_PROGRAM_MAX - 1);
-    root->program[length > 0 ? length : 0] = 0;
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+    ssize_t cut = length < SPACE_PROGRAM_MAX ? 0 : length - (SPACE_PROGRAM_MAX - 1);
+    if (length > 0)
+        memcpy(root->program, path + cut, (size_t)(length - cut)); /* zeroed, so terminated */
     struct link_map *first = NULL;
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)

@@ -23,7 +23,13 @@
 #include "space/registry.h"
 #include "space/member.h"
 
-enum { OBJECTS_MAX = 4096, CHAIN_MAX = 1 << 20, LOAD_TIMEOUT_MS = 20000, LOAD_SLICE_MS = 20 };
+enum {
+    OBJECTS_MAX = 4096,
+    CHAIN_MAX = 1 << 20,
+    FILE_HEAD = 4096, /* holds the program headers and most notes */
+    LOAD_TIMEOUT_MS = 20000,
+    LOAD_SLICE_MS = 20
+};
 
 static int peek(uintptr_t from, void *to, size_t size)
 {
@@ -144,14 +150,14 @@ static int find_sysv(const struct object *object, const char *name, Elf64_Sym *s
     return 0;
 }
 
-static int store_result(uintptr_t bias, uint64_t value, uint64_t size, unsigned type,
-                        void **address, size_t *out_size)
+static int store_result(uintptr_t bias, const Elf64_Sym *symbol, void **address, size_t *size)
 {
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
     if (type == STT_TLS || type == STT_GNU_IFUNC)
         return -ENOTSUP;
-    *address = (void *)(bias + value);
-    if (out_size)
-        *out_size = size;
+    *address = (void *)((symbol->st_shndx == SHN_ABS ? 0 : bias) + symbol->st_value);
+    if (size)
+        *size = symbol->st_size;
     return 0;
 }
 
@@ -165,21 +171,53 @@ static int find_in_object(uintptr_t bias, uintptr_t dynamic, const char *name, v
     if (!(object.gnu_hash && find_gnu(&object, name, &symbol)) &&
         !(object.hash && find_sysv(&object, name, &symbol)))
         return -ENOENT;
-    return store_result(bias, symbol.st_value, symbol.st_size, ELF64_ST_TYPE(symbol.st_info),
-                        address, size);
+    return store_result(bias, &symbol, address, size);
+}
+
+static int memory_equals(uintptr_t from, const unsigned char *expected, size_t size)
+{
+    unsigned char found[FILE_HEAD];
+    return size <= sizeof(found) && peek(from, found, size) == 0 &&
+           memcmp(found, expected, size) == 0;
+}
+
+/* Whether the file's headers and notes, a build id among them, are those in memory: its name may
+ * be another file's by now. */
+static int is_mapped(int fd, uintptr_t bias)
+{
+    _Alignas(Elf64_Ehdr) unsigned char head[FILE_HEAD];
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)head;
+    ssize_t size = pread(fd, head, sizeof(head), 0);
+    if (size < (ssize_t)sizeof(*header) || header->e_phoff > (uint64_t)size ||
+        header->e_phoff % _Alignof(Elf64_Phdr) != 0)
+        return 0;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(head + header->e_phoff);
+    size_t end = header->e_phoff + header->e_phnum * sizeof(*segments);
+    if (end > (size_t)size)
+        return 0;
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        const Elf64_Phdr *segment = &segments[i];
+        int is_first = segment->p_type == PT_LOAD && segment->p_offset == 0;
+        if (is_first && !memory_equals(bias + segment->p_vaddr, head, end))
+            return 0;
+        if (segment->p_type == PT_NOTE && segment->p_offset <= (uint64_t)size &&
+            segment->p_filesz <= (uint64_t)size - segment->p_offset &&
+            !memory_equals(bias + segment->p_vaddr, head + segment->p_offset, segment->p_filesz))
+            return 0;
+    }
+    return 1;
 }
 
 static int find_in_file(const char *path, uintptr_t bias, const char *name, void **address,
                         size_t *size)
 {
-    uint64_t value, length;
-    unsigned type;
+    Elf64_Sym symbol;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return -ENOENT;
-    int result = elf_symbol(fd, name, &value, &length, &type);
+    int is_found = is_mapped(fd, bias) && elf_symbol(fd, name, &symbol) == 0;
     close(fd);
-    return result < 0 ? -ENOENT : store_result(bias, value, length, type, address, size);
+    return is_found ? store_result(bias, &symbol, address, size) : -ENOENT;
 }
 
 /* The first link map that the task's ld.so publishes for debuggers, or 0. */
@@ -211,6 +249,8 @@ static int read_program(const struct space_slot *slot, char *path, size_t size)
     path[0] = 0;
     if (!child) {
         snprintf(path, size, "/proc/%d/exe", atomic_load(&slot->pid));
+        if (access(path, R_OK) != 0 && slot->program[0] == '/') /* before 5.16: see dumpable.c */
+            snprintf(path, size, "%s", slot->program);
         return 1;
     }
     (void)peek_string((uintptr_t)child->program, path, size);

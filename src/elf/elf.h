@@ -5,6 +5,7 @@
 #ifndef ONESPACE_ELF_H
 #define ONESPACE_ELF_H
 
+#include <elf.h>
 #include <linux/limits.h> /* PATH_MAX, in freestanding sources too */
 #include <stddef.h>
 #include <stdint.h>
@@ -119,9 +120,9 @@ size_t elf_extension_size(const struct elf_info *info);
 int elf_read_image(int fd, const struct elf_info *info, unsigned char *memory);
 
 /* Looks a symbol up in the .symtab, else the .dynsym, of the ELF file at fd (section headers
- * needed). Gives its value (virtual, without bias), size and STT_ type. Default versions win.
- * 0, -ENOENT, or another -errno. */
-int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type);
+ * needed). Its value is virtual, without bias. Default versions win. 0, -ENOENT, or another
+ * -errno. */
+int elf_symbol(int fd, const char *name, Elf64_Sym *symbol);
 
 /* Whether the ELF file at fd uses one of these functions of its libraries (names, NULL): 1, 0, or
  * -errno, -ENOENT when it is static. */

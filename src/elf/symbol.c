@@ -242,20 +242,12 @@ static int find_symbol(int fd, unsigned type, const char *name, ElfW(Sym) * symb
     return status;
 }
 
-int elf_symbol(int fd, const char *name, uint64_t *value, uint64_t *size, unsigned *type)
+int elf_symbol(int fd, const char *name, Elf64_Sym *symbol)
 {
-    ElfW(Sym) symbol;
     if (name[0] == '\0')
         return -ENOENT;
-    int status = find_symbol(fd, SHT_SYMTAB, name, &symbol);
-    if (status == -ENOENT)
-        status = find_symbol(fd, SHT_DYNSYM, name, &symbol);
-    if (status != 0)
-        return status;
-    *value = symbol.st_value;
-    *size = symbol.st_size;
-    *type = symbol.st_info & 0xf;
-    return 0;
+    int status = find_symbol(fd, SHT_SYMTAB, name, symbol);
+    return status == -ENOENT ? find_symbol(fd, SHT_DYNSYM, name, symbol) : status;
 }
 
 /* The index of the first of the names that the table defines, or -errno. */

@@ -56,9 +56,11 @@ static inline int interpose_is_task(const struct space_slot *self)
  * to its handler. */
 enum { THREAD_MODE_SIGNAL = 33 };
 
-/* Called by the child, in the process that the task's thread joins: installs the handler that ends
- * remaining threads. */
-void thread_mode_install_handler(void);
+/* By a task in thread mode, at its start and its end: installs the handler that ends remaining
+ * threads, and forgets what its slot's libc has set. */
+void thread_mode_install_handler(const struct space_slot *thread);
+/* The handler behind that one, if it is ours; else the same. In the root's copy of the library. */
+uintptr_t thread_mode_handler_behind(uintptr_t handler);
 /* What _exit does in thread mode: ends the task, not the process. In a forked child of the task,
  * ends the child. */
 _Noreturn void thread_mode_exit(struct space_slot *self, int status);

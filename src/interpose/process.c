@@ -161,11 +161,18 @@ long interpose_seccomp(struct space_slot *self, long nr, const long a[6])
  * The exit must not end the process, and must end the task's remaining threads: a signal ends them.
  * The reaper detects when none is left (reaper/reaper.h). */
 
-/* The handlers of THREAD_MODE_SIGNAL behind ours: the process's own, and those of the tasks' libcs,
- * by slot, for their threads (setuid and the like). In the root's copy of the library. Written with
- * release by children, by tasks that set a handler and by exiting ones; read with acquire by our
- * handler. */
-static _Atomic uintptr_t process_handler, task_handlers[LAYOUT_SLOTS];
+/* The handlers of THREAD_MODE_SIGNAL behind ours, by slot: those of processes, and those that the
+ * libcs of tasks in thread mode have set for their threads (setuid and the like). In the root's
+ * copy of the library. Written with release by children, by tasks that set a handler and by exiting
+ * ones; read with acquire by our handler. */
+static _Atomic uintptr_t handlers_behind[LAYOUT_SLOTS];
+
+static _Atomic uintptr_t *handler_of_process(void)
+{
+    struct space *space = space_registry();
+    const struct space_slot *slot = slot_of_pid(space, (int32_t)raw(__NR_getpid));
+    return &handlers_behind[slot ? slot_index(space, slot) : 0];
+}
 
 /* Whether the reaper sent the signal to a thread of a task that has exited. */
 static int is_end_of_thread(const siginfo_t *info)
@@ -184,24 +191,33 @@ static void on_thread_mode_signal(int number, siginfo_t *info, void *context)
             raw(__NR_exit, 0);
     unsigned index = layout_slot_of((uintptr_t)&info); /* the task whose stack this is */
     uintptr_t handler = index < LAYOUT_SLOTS
-                            ? atomic_load_explicit(&task_handlers[index], memory_order_acquire)
+                            ? atomic_load_explicit(&handlers_behind[index], memory_order_acquire)
                             : 0;
     if (!handler)
-        handler = atomic_load_explicit(&process_handler, memory_order_acquire);
+        handler = atomic_load_explicit(handler_of_process(), memory_order_acquire);
     if (handler > (uintptr_t)SIG_IGN)
         ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
 }
 
-void thread_mode_install_handler(void)
+void thread_mode_install_handler(const struct space_slot *thread)
 {
     struct space_sigaction before, ours = {.handler = (uintptr_t)on_thread_mode_signal,
                                            .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
                                            .restorer = (uintptr_t)arch_signal_restorer};
+    atomic_store_explicit(&handlers_behind[slot_index(space_registry(), thread)], 0,
+                          memory_order_release);
     raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
     if (before.handler == ours.handler)
         return;
-    atomic_store_explicit(&process_handler, before.handler, memory_order_release);
+    atomic_store_explicit(handler_of_process(), before.handler, memory_order_release);
     raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
+}
+
+uintptr_t thread_mode_handler_behind(uintptr_t handler)
+{
+    return handler == (uintptr_t)on_thread_mode_signal
+               ? atomic_load_explicit(handler_of_process(), memory_order_acquire)
+               : handler;
 }
 
 int thread_mode_set_handler(struct space_slot *self, const long a[6], long *result)
@@ -211,7 +227,7 @@ int thread_mode_set_handler(struct space_slot *self, const long a[6], long *resu
     struct space_sigaction wanted;
     *result = interpose_copy_from_user(&wanted, (const void *)a[1], sizeof(wanted));
     if (*result == 0)
-        atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], wanted.handler,
+        atomic_store_explicit(&handlers_behind[slot_index(space_registry(), self)], wanted.handler,
                               memory_order_release);
     return 1;
 }
@@ -223,10 +239,7 @@ _Noreturn void thread_mode_exit(struct space_slot *self, int status)
     if (!interpose_is_task(self))
         for (;;)
             raw(__NR_exit_group, status);
-    atomic_store_explicit(&task_handlers[slot_index(space_registry(), self)], 0,
-                          memory_order_release);
-    thread_mode_install_handler(); /* another libc of the process, as musl, may have set one since
-                                    */
+    thread_mode_install_handler(self); /* another libc of the process, as musl, may have set one */
     if (raw(__NR_getrusage, RUSAGE_THREAD, &usage) == 0)
         slot_set_cpu_times(self, &usage);
     atomic_compare_exchange_strong_explicit(&self->exited, &expected,

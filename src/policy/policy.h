@@ -53,8 +53,8 @@ struct audit_field {
     uint64_t number;
 };
 
-/* A socket that the reaper sends by. It shares the root's table of descriptors, in which it must
- * not open anything: the program may be about to use the lowest number. */
+/* A socket that the reaper sends by. It shares the root's table of descriptors, in which it opens
+ * as little as it can, and only for moments: the program may be about to use the lowest number. */
 struct audit_socket {
     int32_t fd; /* -1: there is none */
     uint64_t inode;

@@ -463,14 +463,25 @@ long reaper_start(struct space *space)
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);
     signals_set_mask(signals);
-    if (pid < 0)
+    if (pid < 0) {
         raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
-    return pid < 0 ? pid : 0;
+        return pid;
+    }
+    /* It opens files of /proc, in the root's table, in which there may later be more descriptors
+     * than the present limit allows. */
+    struct rlimit *limit = &space->reaper_limits[RLIMIT_NOFILE];
+    struct rlimit raised = {limit->rlim_max, limit->rlim_max};
+    if (raw(__NR_prlimit64, pid, RLIMIT_NOFILE, &raised, NULL) == 0)
+        *limit = raised;
+    return 0;
 }
 
 long reaper_stop(struct space *space)
 {
-    for (unsigned i = 1; i < LAYOUT_SLOTS; i++)
+    int is_alive = reaper_is_alive(space);
+    if (!is_alive && kill_survivors(space))
+        return -EBUSY; /* they have not ended yet */
+    for (unsigned i = 1; i < LAYOUT_SLOTS && is_alive; i++)
         if (atomic_load(&space->pids[i]))
             return -EBUSY;
     atomic_store(&space->closing, 1);

@@ -7,9 +7,11 @@
  * Freestanding. */
 #include "reaper/reaper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -27,6 +29,7 @@ struct thread_scan {
     unsigned threads;
     unsigned without_list; /* threads that have no robust list yet, but may get one */
     int is_complete;       /* the kernel listed all of them */
+    int is_denied;         /* it did not let us look: nothing follows from the counts */
     uint16_t counts[LAYOUT_SLOTS];
 };
 
@@ -56,8 +59,11 @@ static void count_thread(void *context, int thread, int directory)
     uintptr_t head = 0;
     size_t size;
     (void)directory;
-    if (raw(__NR_get_robust_list, thread, &head, &size) != 0)
+    long result = raw(__NR_get_robust_list, thread, &head, &size);
+    if (result == -ESRCH)
         return; /* it has just ended */
+    if (result < 0)
+        scan->is_denied = 1;
     unsigned index = layout_slot_of(head);
     scan->threads++;
     scan->without_list += head == 0 && may_get_list(thread);
@@ -79,18 +85,32 @@ static long thread_count(const char *path)
     return raw(__NR_newfstatat, AT_FDCWD, path, &status, 0) == 0 ? (long)status.st_nlink - 2 : -1;
 }
 
+static void list_threads(struct thread_scan *scan, const char *path)
+{
+    scan->threads = scan->without_list = 0;
+    for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
+        scan->counts[i] = 0;
+    scan->is_denied = 0;
+    /* The kernel's listing stops early if the thread that it has reached ends. */
+    long before = thread_count(path);
+    long result = proc_each_number(path, count_thread, scan);
+    scan->is_denied |= result < 0; /* for lack of descriptors, say */
+    scan->is_complete = before == scan->threads && thread_count(path) == before;
+}
+
+/* Only privileged processes may read robust lists of a process whose memory is not dumpable
+ * (dumpable.c, or the program's own choice): for the moment it is. */
 static void count_threads(struct thread_scan *scan, int32_t process)
 {
     char path[32];
     proc_path(path, process, "task");
     scan->process = process;
-    scan->threads = scan->without_list = 0;
-    for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
-        scan->counts[i] = 0;
-    /* The kernel's listing stops early if the thread that it has reached ends. */
-    long before = thread_count(path);
-    long result = proc_each_number(path, count_thread, scan);
-    scan->is_complete = result == 0 && before == scan->threads && thread_count(path) == before;
+    list_threads(scan, path);
+    if (!scan->is_denied || raw(__NR_prctl, PR_GET_DUMPABLE) == 1)
+        return;
+    raw(__NR_prctl, PR_SET_DUMPABLE, 1);
+    list_threads(scan, path);
+    raw(__NR_prctl, PR_SET_DUMPABLE, 0);
 }
 
 static int is_live_thread_task(const struct space_slot *slot)
@@ -99,13 +119,16 @@ static int is_live_thread_task(const struct space_slot *slot)
 }
 
 /* Whether the task has no threads left. Precondition: its main thread had ended before the scan.
- * A thread without a robust list gets one within moments. Without /proc no scan is complete, so
- * the answer is yes after MAX_INCOMPLETE_SCANS uncertain ones. */
+ * A thread without a robust list gets one within moments. If other tasks' threads end all the time,
+ * no list may be complete: then so many incomplete ones in a row that show none suffice. */
 static int has_no_threads(const struct thread_scan *scan, struct space_slot *slot)
 {
     int is_certain = scan->is_complete && !scan->without_list;
-    return !scan->counts[slot_index(scan->space, slot)] &&
-           (is_certain || slot->incomplete_scans++ >= MAX_INCOMPLETE_SCANS);
+    if (scan->is_denied || scan->counts[slot_index(scan->space, slot)]) {
+        slot->incomplete_scans = 0;
+        return 0;
+    }
+    return is_certain || ++slot->incomplete_scans >= MAX_INCOMPLETE_SCANS;
 }
 
 uint64_t thread_tasks_poll(struct space *space)

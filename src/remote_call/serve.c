@@ -88,6 +88,8 @@ static int start_thread(pthread_t *thread, void *(*function)(void *), void *argu
         pthread_attr_setguardsize(&attr, STACK_GUARD_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     int error = pthread_create(thread, &attr, function, argument);
+    if (error == EINVAL) /* the program's thread-local storage does not fit */
+        error = pthread_create(thread, NULL, function, argument);
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     pthread_attr_destroy(&attr);
     return error;

@@ -129,17 +129,12 @@ static void on_callee_ended(int signal, siginfo_t *info, void *context)
                              (uintptr_t)frame, -EOWNERDEAD);
         return;
     }
-    /* The handler of thread mode may be installed in front of this one, and forward to it: do not
-     * forward the same signal twice. */
-    static _Atomic uintptr_t forwarded;
-    if (next <= (uintptr_t)SIG_IGN || atomic_load(&forwarded) == (uintptr_t)context)
+    if (next <= (uintptr_t)SIG_IGN)
         return;
-    atomic_store(&forwarded, (uintptr_t)context);
     if (donor)
         run_handler(next, donor, signal, info, context);
     else
         ((handler_function *)next)(signal, info, context);
-    atomic_store(&forwarded, 0);
 }
 
 static void install_call_signal_handler(void)
@@ -148,7 +143,9 @@ static void install_call_signal_handler(void)
                                        .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
                                        .restorer = (uintptr_t)arch_signal_restorer};
     raw(__NR_rt_sigaction, CALL_SIGNAL, NULL, &old, ARCH_SIGNAL_SET_BYTES);
-    atomic_store(&next_handler, old.handler);
+    /* The handler of thread mode is installed again, in front of this one, before the next signal
+     * for it. */
+    atomic_store(&next_handler, space_registry()->operations.handler_behind(old.handler));
     raw(__NR_rt_sigaction, CALL_SIGNAL, &new, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 

@@ -409,17 +409,24 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
 }
 
 /* Without the reaper, the kernel kills only the tasks that have not reset PR_SET_PDEATHSIG. */
-static void kill_survivors(const struct space *space)
+int kill_survivors(const struct space *space)
 {
+    int found = 0;
     uint32_t highest = atomic_load(&space->highest);
     for (uint32_t i = 1; i <= highest; i++) {
         int32_t pid = atomic_load(&space->pids[i]);
         /* Without the reaper, ended tasks stay in the table: the PID may be another process's now.
          */
-        if (pid > 0 && !slot_is_thread(&space->slots[i]) && process_may_be_present(pid) &&
-            process_presence(space, pid) == PRESENCE_HERE)
+        if (pid <= 0)
+            continue;
+        if (slot_is_thread(&space->slots[i])) {
+            found |= !main_thread_has_ended(space, &space->slots[i]);
+        } else if (process_may_be_present(pid) && process_presence(space, pid) == PRESENCE_HERE) {
             raw(__NR_kill, pid, SIGKILL);
+            found = 1;
+        }
     }
+    return found;
 }
 
 int reaper_is_alive(const struct space *space)

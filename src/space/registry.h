@@ -157,6 +157,7 @@ struct space_operations {
     long (*child_clone)(struct child *child, int as_sibling);
     struct space_xpmem_operations xpmem;
     void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
+    uintptr_t (*handler_behind)(uintptr_t handler);           /* thread_mode_handler_behind */
     /* By the agent (agent/registrations.c), before a call that may register memory with a device
      * and when it has succeeded: the argument of RDMA_VERBS_IOCTL; or buffers, a struct iovec each.
      */
@@ -256,7 +257,7 @@ struct space_slot {
     /* Thread mode: SLOT_EXITED | the exit status. Written once, with release, by the first of its
      * threads that calls exit; read by the reaper with acquire. */
     _Atomic uint32_t exited;
-    uint32_t incomplete_scans;    /* reaper: scans that did not identify all threads */
+    uint32_t incomplete_scans;    /* reaper: in a row, without a thread of this task */
     _Atomic int32_t child_result; /* futex: 0, 1 entered its program, or -errno; by the child */
     /* enum child_stage of a failure: the child or the reaper writes it, its spawner reads it. */
     _Atomic int32_t child_stage;

@@ -87,6 +87,8 @@ int force_libc_locking(void)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 128 * 1024);
     int error = pthread_create(&thread, &attr, empty_thread, NULL);
+    if (error == EINVAL) /* the program's thread-local storage does not fit */
+        error = pthread_create(&thread, NULL, empty_thread, NULL);
     if (error == 0)
         pthread_join(thread, NULL);
     pthread_attr_destroy(&attr);

@@ -252,7 +252,7 @@ void child_main(void *argument)
     arch_set_thread_pointer(0, 1); /* the spawner's until now */
     raw(__NR_prctl, PR_SET_NAME, child->name);
     if (child->flags & ONESPACE_SPAWN_THREAD)
-        thread_mode_install_handler();
+        thread_mode_install_handler(slot);
     else
         become_process(child);
     set_scheduling(child);

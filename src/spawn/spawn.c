@@ -109,16 +109,16 @@ static int check_calls(const struct spawn *spawn, struct elf_problem *problem)
 static int find_start(struct spawn *spawn, struct elf_problem *problem)
 {
     const char *name = spawn->attr.start;
-    uint64_t size;
-    unsigned type = 0;
+    Elf64_Sym symbol = {0};
     if (!name)
         return check_calls(spawn, problem);
     int fd = open(spawn->program.path, O_RDONLY | O_CLOEXEC);
-    int result = fd < 0 ? -errno : elf_symbol(fd, name, &spawn->start, &size, &type);
+    int result = fd < 0 ? -errno : elf_symbol(fd, name, &symbol);
     if (fd >= 0)
         close(fd);
-    if (result == 0 && type != STT_FUNC)
+    if (result == 0 && ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
         result = -ENOSYS;
+    spawn->start = symbol.st_value;
     snprintf(problem->reason, sizeof(problem->reason), "has no function %.200s", name);
     strcpy(problem->fix, "name a function of the program itself, and do not strip it or link it "
                          "with -rdynamic");
@@ -457,6 +457,8 @@ static int spawn_program(const char *file, char *const argv[], char *const envp[
 {
     struct spawn spawn = {.space = space_mine(), .self = space_self()};
     struct elf_problem problem = {0};
+    if (given && given->size == sizeof(*given) && given->message && given->message_size)
+        given->message[0] = 0;
     if (!spawn.space)
         return -EPERM;
     if (!file || !argv || check_attr(given, &spawn.attr) < 0)

@@ -48,6 +48,31 @@ TEST_F(lookup, finds_what_only_the_files_symbol_table_names)
     EXPECT_EQ(*static_cast<int *>(address), 815);
 }
 
+TEST_F(lookup, takes_absolute_symbols_as_they_are)
+{
+    Member task;
+    EXPECT_GT(task.tell("self").result, 0);
+    void *address = nullptr;
+    ASSERT_EQ(find(task.id(), "absolute_number", &address), 0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(address), 0x1234u);
+}
+
+TEST_F(lookup, trusts_no_file_that_has_taken_the_programs_place)
+{
+    char directory[] = "/tmp/onespace-lookup-XXXXXX";
+    ASSERT_NE(mkdtemp(directory), nullptr);
+    const std::string file = std::string(directory) + "/program";
+    std::filesystem::copy_file(program("plain"), file);
+    Task task({file, "wait"});
+    EXPECT_EQ(task.line(), "waiting");
+    void *address = nullptr;
+    EXPECT_EQ(find(task.id(), "main", &address), 0);
+    std::filesystem::remove(file);
+    std::filesystem::copy_file(program("obey"), file);
+    EXPECT_EQ(find(task.id(), "main", &address), -ENOENT);
+    std::filesystem::remove_all(directory);
+}
+
 TEST_F(lookup, finds_each_tasks_own)
 {
     Member left, right;

@@ -31,9 +31,9 @@ struct Symbol {
 
 Symbol look_up(int fd, const char *name)
 {
-    Symbol symbol;
-    symbol.status = elf_symbol(fd, name, &symbol.value, &symbol.size, &symbol.type);
-    return symbol;
+    Elf64_Sym found = {};
+    int status = elf_symbol(fd, name, &found);
+    return {status, found.st_value, found.st_size, ELF64_ST_TYPE(found.st_info) + 0u};
 }
 
 class elf_symbol_real : public files::Directory
@@ -130,12 +130,10 @@ TEST_F(elf_symbol_real, needs_section_headers)
 TEST_F(elf_symbol_real, leaves_the_results_alone_on_failure)
 {
     Descriptor fd(library());
-    uint64_t value = 1, size = 2;
-    unsigned type = 3;
-    EXPECT_EQ(elf_symbol(fd, "no_such", &value, &size, &type), -ENOENT);
-    EXPECT_EQ(value, 1u);
-    EXPECT_EQ(size, 2u);
-    EXPECT_EQ(type, 3u);
+    Elf64_Sym symbol = {};
+    symbol.st_value = 1;
+    EXPECT_EQ(elf_symbol(fd, "no_such", &symbol), -ENOENT);
+    EXPECT_EQ(symbol.st_value, 1u);
 }
 
 TEST_F(elf_symbol_real, reports_missing_memory)

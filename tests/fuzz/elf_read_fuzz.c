@@ -95,10 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const names[] = {"__asan_init", "other", NULL};
     struct elf_info info;
     struct elf_problem problem;
-    uint64_t value, length;
-    unsigned type;
+    Elf64_Sym symbol;
     int fd = file_of(data, size);
-    elf_symbol(fd, "main", &value, &length, &type);
+    elf_symbol(fd, "main", &symbol);
     elf_defines(fd, names);
     int status = elf_read(fd, &info, &problem);
     if (status != 0) {

@@ -20,6 +20,7 @@ enum { PATIENCE_MS = 180000 }; /* for what hangs */
 __attribute__((visibility("default"))) int exported_number = 4711;
 __attribute__((visibility("default"))) int exported_function(int value);
 static volatile int file_only_number = 815; /* named by .symtab alone */
+__asm__(".globl absolute_number\n.set absolute_number, 0x1234");
 __thread int thread_local_number = 1;
 
 int exported_function(int value)

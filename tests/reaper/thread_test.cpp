@@ -1,8 +1,15 @@
 // tests/reaper/thread_test.cpp: thread mode: tasks that are threads of their spawner's process.
 #include <atomic>
 #include <csignal>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <sstream>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <vector>
 
+#include "../remote_call/caller.hpp"
 #include "guests/threads.h"
 #include "fixture.hpp"
 
@@ -119,12 +126,110 @@ INSTANTIATE_TEST_SUITE_P(ways, thread_end,
                                          Ending{"setuid", 13 << 8, 0}),
                          by_name);
 
+// The task's other threads have ended when its end is reported, after which their memory is
+// unmapped.
+static void expect_end_with_all_threads()
+{
+    Thread thread("workers");
+    ASSERT_GT(thread.id, 0) << thread.message;
+    EXPECT_EQ(thread.wait(), 9 << 8);
+    EXPECT_EQ(threads_of(getpid()), 1);
+}
+
+// As for ordinary users before Linux 5.16: CAP_SYS_PTRACE would let the reaper look.
+class undumpable_thread_mode : public SpaceTest
+{
+  protected:
+    undumpable_thread_mode()
+    {
+        setenv("ONESPACE_DUMPABLE", "0", 1);
+        set_ptrace(false);
+    }
+    ~undumpable_thread_mode() override
+    {
+        set_ptrace(true);
+        unsetenv("ONESPACE_DUMPABLE");
+    }
+    static void set_ptrace(bool is_on)
+    {
+        __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct data[2];
+        ASSERT_EQ(syscall(SYS_capget, &header, data), 0);
+        data[0].effective &= ~CAP_TO_MASK(CAP_SYS_PTRACE);
+        if (is_on)
+            data[0].effective |= data[0].permitted & CAP_TO_MASK(CAP_SYS_PTRACE);
+        ASSERT_EQ(syscall(SYS_capset, &header, data), 0);
+    }
+};
+
+TEST_F(undumpable_thread_mode, task_ends_with_all_of_its_threads)
+{
+    expect_end_with_all_threads();
+    EXPECT_EQ(prctl(PR_GET_DUMPABLE), 0);
+}
+
+TEST_F(undumpable_thread_mode, task_ends_after_its_main_thread)
+{
+    Thread thread("pthread_exit-first");
+    ASSERT_GT(thread.id, 0) << thread.message;
+    EXPECT_EQ(thread.wait(), 0);
+    EXPECT_EQ(thread.report.value, 77);
+}
+
+// A limit of few descriptors when the space is made, which the root raises and reaches later.
+class thread_mode_of_many_descriptors : public SpaceTest
+{
+  protected:
+    thread_mode_of_many_descriptors()
+    {
+        EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+        rlimit low = {64, limit.rlim_max};
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+    }
+    ~thread_mode_of_many_descriptors() override
+    {
+        for (int fd : opened)
+            close(fd);
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    rlimit limit;
+    std::vector<int> opened;
+};
+
+TEST_F(thread_mode_of_many_descriptors, task_ends_with_all_of_its_threads)
+{
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < 80; i++)
+        opened.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    expect_end_with_all_threads();
+}
+
 TEST_F(thread_mode, main_thread_may_leave_first)
 {
     Thread thread("pthread_exit-first");
     ASSERT_GT(thread.id, 0);
     EXPECT_EQ(thread.wait(), 0);
     EXPECT_EQ(thread.report.value, 77);
+}
+
+// The first call to another task installs a handler of the same signal in front of ours; the end of
+// the task installs ours in front of that.
+TEST_F(thread_mode, leaves_the_libcs_use_of_its_signal_to_a_process_that_calls_tasks)
+{
+    std::atomic<bool> is_done = false;
+    std::thread other([&] {
+        while (!is_done)
+            sleep_ms(1);
+    });
+    Thread thread("wait");
+    ASSERT_GT(thread.id, 0) << thread.message;
+    caller::Callee callee;
+    EXPECT_EQ(callee.call("visit"), 0);
+    thread.report.go = 1;
+    EXPECT_EQ(thread.wait(), 0);
+    EXPECT_EQ(setegid(getegid()), 0); // which `other` must do, too
+    is_done = true;
+    other.join();
 }
 
 TEST_F(thread_mode, execve_is_refused)

@@ -11,6 +11,11 @@ static Outcome scene(const std::string &name, const Callee &callee)
     return as_task({program("callee"), name, std::to_string(callee.id())});
 }
 
+TEST_F(call_task, has_threads_although_its_thread_local_storage_is_large)
+{
+    EXPECT_EQ(as_task({program("large-tls")}), exits("1 0 1\n"));
+}
+
 // After a jump out of a call the callee serves others.
 static void expect_jump(const std::string &name, const std::string &says)
 {

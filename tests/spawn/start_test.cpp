@@ -172,6 +172,10 @@ TEST(spawning, kills_a_task_that_the_reapers_death_has_left)
     EXPECT_EQ(id, -EOWNERDEAD);
     ASSERT_GT(pid, 0);
     EXPECT_TRUE(eventually([&] { return is_dead(pid); })) << kill(pid, SIGKILL);
+    EXPECT_TRUE(eventually([] { return onespace_fini() == 0; }));
+    ASSERT_EQ(onespace_init(), ONESPACE_ROOT);
+    EXPECT_EQ(as_task({program("state"), "exit", "3"}).status, 3 << 8);
+    EXPECT_EQ(onespace_fini(), 0);
 }
 
 // It would go on in memory that becomes another task's.
