@@ -21,6 +21,7 @@ namespace
 {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds FIRST_RANK_TIMEOUT{60};
 
 int milliseconds(float seconds)
 {
@@ -142,6 +143,8 @@ Control *Writer::open_control(int timeout_ms)
 {
     if (control)
         return control.get();
+    if (shown_control)
+        return shown_control;
     int result = 0;
     if (!control_channel)
         result = onespace_insitu_open(control_name(name).c_str(), ONESPACE_INSITU_LATEST,
@@ -157,7 +160,8 @@ Control *Writer::open_control(int timeout_ms)
         return nullptr;
     if (result < 0)
         fail("BeginStep", result);
-    return static_cast<Control *>(array.address);
+    shown_control = static_cast<Control *>(array.address);
+    return shown_control;
 }
 
 void Writer::close_control()
@@ -166,6 +170,7 @@ void Writer::close_control()
         return; // the first rank's own, which stays open until Close
     (void)!onespace_insitu_close(control_channel, 0);
     control_channel = nullptr;
+    shown_control = nullptr;
 }
 
 // SST waits for readers in Open. The engine waits before the first step, so that two programs may
@@ -191,9 +196,13 @@ bool Writer::await_readers(float timeout_s)
 // Called after the first step was published. Its buffer is not used for another step.
 void Writer::retain_first_step()
 {
+    auto deadline = Clock::now() + FIRST_RANK_TIMEOUT;
     Control *shared = nullptr;
-    while (!shared)
-        shared = open_control(100);
+    while (!(shared = open_control(100)))
+        if (Clock::now() > deadline)
+            throw std::runtime_error("onespace: EndStep of stream \"" + name +
+                                     "\": the first rank has not opened the stream, or has "
+                                     "already closed it");
     first_step = std::move(buffers[0]);
     buffers[0] = std::make_unique<StepBuffer>();
     shared->first_parts[ranks.rank].store(&first_step->part);
@@ -214,6 +223,8 @@ adios2::StepStatus Writer::begin_step(float timeout_s)
                                "\": the last step has no EndStep");
     if (!await_readers(timeout_s))
         return adios2::StepStatus::NotReady;
+    if (retains_first && published == 0)
+        (void)open_control(0); // held until the step is retained, though the first rank closes it
     int result = onespace_insitu_begin(channel, next_step, milliseconds(timeout_s));
     if (result == -ETIMEDOUT)
         return adios2::StepStatus::NotReady;

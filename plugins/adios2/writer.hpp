@@ -87,6 +87,7 @@ class Writer
     unsigned awaited_reader_groups;
     unsigned depth = 1;
     onespace_insitu *channel = nullptr, *control_channel = nullptr;
+    Control *shown_control = nullptr;                         // of another rank, while it is open
     std::unique_ptr<Control> control;                         // of the first rank
     std::unique_ptr<std::atomic<const Part *>[]> first_parts; // control->first_parts
     std::unique_ptr<StepBuffer> first_step;                   // this rank's, with retains_first

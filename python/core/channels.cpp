@@ -194,10 +194,17 @@ void describe_buffer(nb::handle data, const std::string &name, onespace_insitu_a
                                             " dimensions: channels carry arrays with 1 to 4");
     array.address = view.buf;
     array.dimensions = static_cast<unsigned>(view.ndim);
+    bool has_strides = false;
     for (int i = 0; i < view.ndim; i++) {
         array.shape[i] = static_cast<uint64_t>(view.shape[i]);
         array.strides[i] = view.strides[i];
+        has_strides |= view.strides[i] != 0;
     }
+    // For the C interface strides of 0 are none: that of an array without gaps.
+    if (!has_strides && view.len > view.itemsize)
+        errors::raise(PyExc_ValueError, "array '" + name +
+                                            "': with a stride of 0 bytes along dimension 0 its "
+                                            "elements overlap");
 }
 
 // A program's end of a channel.
@@ -271,6 +278,7 @@ class Producer : public End
              const std::optional<std::vector<uint64_t>> &offset)
     {
         struct onespace_insitu_array array = {};
+        BusyGuard guard(busy, name);
         check_open();
         describe_buffer(data, array_name, array);
         array.name = errors::c_string(array_name, "the name of an array");
@@ -284,6 +292,7 @@ class Producer : public End
     {
         struct onespace_insitu_attribute attribute = {};
         std::string text;
+        BusyGuard guard(busy, name);
         check_open();
         attribute.name = errors::c_string(attribute_name, "the name of an attribute");
         if (PyLong_Check(value.ptr())) {
@@ -404,6 +413,7 @@ class Consumer : public End
     {
         if (!handle || !step.ticket)
             return;
+        BusyGuard guard(busy, name);
         int result = onespace_insitu_release(handle, &step);
         step.ticket = 0;
         check(result, name);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <onespace/sync/wait.hpp>
 
 #include <unistd.h>
 
@@ -101,7 +102,7 @@ template <typename Wait> int wait_for(const Deadline &deadline, Wait &&wait)
             const auto poll_end = std::chrono::steady_clock::now() + POLL_TIME;
             while (result == -ETIMEDOUT && std::chrono::steady_clock::now() < poll_end) {
                 for (int i = 0; i < PAUSES_PER_POLL; i++)
-                    __builtin_ia32_pause();
+                    onespace::sync::relax();
                 result = wait(0);
             }
             if (result == -ETIMEDOUT)

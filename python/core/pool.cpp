@@ -210,7 +210,7 @@ template <typename Test> bool AdaptivePoller::operator()(Test &&is_done)
         do
             for (int i = 0; i < 32 && !found; i++) {
                 found = is_done();
-                __builtin_ia32_pause();
+                onespace::sync::relax();
             }
         while (!found && now_ns() < end);
     }

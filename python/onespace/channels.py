@@ -93,9 +93,9 @@ class Consumer(_core.Consumer):
 
     every: take each published step; otherwise the newest one. timeout: how long to wait for the channel.
 
-    A step and its arrays are valid until the next step is requested. An array that is kept longer stays readable, but
-    the producer writes to it: copy data that is needed later. The iteration raises OwnerEnded if a producer has
-    died."""
+    A step and its arrays are valid until the next step is requested. Copy data that is needed later: the producer may
+    then write to its arrays, or free them, and reading one that is gone crashes the program. The iteration raises
+    OwnerEnded if a producer has died."""
 
     def __init__(self, name: str, *, every: bool = False, timeout: float | None = None):
         super().__init__(name, every, timeout)

@@ -211,6 +211,8 @@ def test_errors_have_messages(play):
                 step["a"] = wrong
         with raises(ValueError, "'a'", "overlap"):
             step["a"] = np.zeros(5)[::-1]
+        with raises(ValueError, "'a'", "overlap"):
+            step["a"] = np.broadcast_to(3.0, (1000, 2))
         with raises(ValueError, "'a'", "not mapped"):
             step["a"] = np.lib.stride_tricks.as_strided(np.zeros(1), (1 << 40,), (8,))
         with raises(ValueError, "global_shape", "2 entries"):
