@@ -67,7 +67,7 @@ static int serve(void)
             if (service.sleeps)
                 futex(&service.request, FUTEX_WAIT, seen);
             else
-                __builtin_ia32_pause();
+                bench_relax();
         service.functions[service.function](NULL);
         atomic_store_explicit(&service.reply, seen + 1, memory_order_release);
         if (service.sleeps)
@@ -109,7 +109,7 @@ static void request(struct service *service, unsigned function, unsigned sleeps)
         if (sleeps)
             futex(&service->reply, FUTEX_WAIT, next - 1);
         else
-            __builtin_ia32_pause();
+            bench_relax();
 }
 
 static void by_spinning_thread(const struct side *side, unsigned function)

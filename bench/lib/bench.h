@@ -39,6 +39,16 @@ static inline uint64_t ticks_now(void)
 #endif
 }
 
+/* In a loop that polls. */
+static inline void bench_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* ---- Failures and output lines ---- */
 
 /* Prints "PROGRAM: WHAT: WHY" and exits with 1; an MPI job is aborted. */

@@ -4,6 +4,7 @@ onespace doctor finds, settings, spaces with their tasks and memory, the last me
 request a run of the command that fails. Of the environment it holds only variables of MPI libraries, launchers and
 onespace, without the values of those that look secret."""
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -123,9 +124,10 @@ class Command:
             try:
                 os.killpg(self.process.pid, number)
                 self.process.wait(timeout=GRACE_SECONDS)
-            except (subprocess.TimeoutExpired, ProcessLookupError):
+            except (subprocess.TimeoutExpired, ProcessLookupError, PermissionError):  # the last: another user's
                 continue
-        self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=GRACE_SECONDS)
         if self in Command.running:
             Command.running.remove(self)
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 from onespace_bench import BENCH, Failure, cpus, first_line, medians, onespace_run
@@ -214,13 +215,14 @@ def observe_transport(title, mpi, ranks, program, tasks=None, nodes=None, env=No
     command, env = mpi.command(ranks, program, tasks, None, nodes), {**mpi.network_env(nodes), **(env or {})}
     before = nodes.received() if nodes else 0
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          stdin=subprocess.DEVNULL, env={**os.environ, **env, **LOG_ENV}) as process:
+                          stdin=subprocess.DEVNULL, env={**os.environ, **env, **LOG_ENV},
+                          start_new_session=True) as process:
         try:
             text = process.communicate(timeout=60)[0]
         except subprocess.TimeoutExpired:
             if nodes:
                 nodes.kill_jobs()  # it may hang at exit; the log is all that is needed
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             text = process.communicate()[0]
     paths = transports(text)
     if nodes and not any(map(NETWORK.search, paths)):

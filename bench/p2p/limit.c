@@ -33,11 +33,7 @@ static void relax(int *spins)
 {
     if (++*spins > SPINS)
         sched_yield();
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
+    bench_relax();
 }
 
 static void announce(int self, long step)

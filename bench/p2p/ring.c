@@ -34,7 +34,7 @@ static double elapsed;
 static void await(_Atomic uint64_t *word, uint64_t value)
 {
     while (atomic_load_explicit(word, memory_order_acquire) != value)
-        __builtin_ia32_pause();
+        bench_relax();
 }
 
 static void send(int me, const char *buffer, uint64_t number)

@@ -41,7 +41,7 @@ def report_memory_of(make):
     before = memory_bytes()
     array = make()
     assert array[::PAGE_WORDS].sum() == array.size // PAGE_WORDS
-    report("memory", memory_bytes() - before)
+    report("memory", max(0, memory_bytes() - before))
     return array
 
 

@@ -6,13 +6,13 @@
  * reads or writes one integer of every cache line. Threads and tasks use worker 0's address;
  * processes map POSIX shared memory. Prints
  *   at OFFSET SECONDS       each access with FIRST <= offset < LAST
- *   page 0 SECONDS          the median of first accesses to their 4 KiB
- *   inside 0 SECONDS        the median of the others
+ *   first 0 SECONDS         the mean of first accesses to their 4 KiB
+ *   others 0 SECONDS        the mean of the others
  *   mean 0 SECONDS          over all accesses
- *   timer 0 SECONDS         the median of timing nothing
+ *   timer 0 SECONDS         the mean of timing nothing
  *   faults 0 COUNT          page faults of worker 1
  * (accesses of more than 50 us, interrupted by the system, are left out of the means)
- * or exits with status 77 and the reason why this cannot be measured here. */
+ * or "skip REASON" if such pages cannot be had here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
