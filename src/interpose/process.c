@@ -189,11 +189,11 @@ static void on_thread_mode_signal(int number, siginfo_t *info, void *context)
     if (is_end_of_thread(info))
         for (;;)
             raw(__NR_exit, 0);
-    unsigned index = layout_slot_of((uintptr_t)&info); /* the task whose stack this is */
-    uintptr_t handler = index < LAYOUT_SLOTS
-                            ? atomic_load_explicit(&handlers_behind[index], memory_order_acquire)
-                            : 0;
-    if (!handler)
+    /* The task whose stack this is; else the root, whose space may have ended. */
+    unsigned index = layout_slot_of((uintptr_t)&info), is_task = index < LAYOUT_SLOTS;
+    uintptr_t handler =
+        atomic_load_explicit(&handlers_behind[is_task ? index : 0], memory_order_acquire);
+    if (!handler && is_task)
         handler = atomic_load_explicit(handler_of_process(), memory_order_acquire);
     if (handler > (uintptr_t)SIG_IGN)
         ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);

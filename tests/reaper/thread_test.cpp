@@ -228,6 +228,11 @@ TEST_F(thread_mode, leaves_the_libcs_use_of_its_signal_to_a_process_that_calls_t
     thread.report.go = 1;
     EXPECT_EQ(thread.wait(), 0);
     EXPECT_EQ(setegid(getegid()), 0); // which `other` must do, too
+    callee.kill();
+    EXPECT_EQ(callee.wait(), SIGKILL);
+    EXPECT_TRUE(eventually([] { return onespace_fini() == 0; }));
+    EXPECT_EQ(setegid(getegid()), 0);
+    ASSERT_EQ(onespace_init(), 0);
     is_done = true;
     other.join();
 }
