@@ -193,19 +193,23 @@ bool Writer::await_readers(float timeout_s)
     return true;
 }
 
+// For retain_first_step. All ranks have opened the stream, and the first one does not close it
+// before this one has published the step that it has begun.
+void Writer::hold_control()
+{
+    auto deadline = Clock::now() + FIRST_RANK_TIMEOUT;
+    while (!open_control(100))
+        if (Clock::now() > deadline)
+            throw std::runtime_error("onespace: BeginStep of stream \"" + name +
+                                     "\": its first rank has ended");
+}
+
 // Called after the first step was published. Its buffer is not used for another step.
 void Writer::retain_first_step()
 {
-    auto deadline = Clock::now() + FIRST_RANK_TIMEOUT;
-    Control *shared = nullptr;
-    while (!(shared = open_control(100)))
-        if (Clock::now() > deadline)
-            throw std::runtime_error("onespace: EndStep of stream \"" + name +
-                                     "\": the first rank has not opened the stream, or has "
-                                     "already closed it");
     first_step = std::move(buffers[0]);
     buffers[0] = std::make_unique<StepBuffer>();
-    shared->first_parts[ranks.rank].store(&first_step->part);
+    open_control(0)->first_parts[ranks.rank].store(&first_step->part);
     close_control();
 }
 
@@ -223,8 +227,6 @@ adios2::StepStatus Writer::begin_step(float timeout_s)
                                "\": the last step has no EndStep");
     if (!await_readers(timeout_s))
         return adios2::StepStatus::NotReady;
-    if (retains_first && published == 0)
-        (void)open_control(0); // held until the step is retained, though the first rank closes it
     int result = onespace_insitu_begin(channel, next_step, milliseconds(timeout_s));
     if (result == -ETIMEDOUT)
         return adios2::StepStatus::NotReady;
@@ -233,6 +235,8 @@ adios2::StepStatus Writer::begin_step(float timeout_s)
     if (control)
         control->has_begun.store(1);
     is_discarded = result == 1;
+    if (retains_first && published == 0 && !is_discarded)
+        hold_control();
     in_step = true;
     lent.clear();
     StepBuffer &buffer = step_buffer();

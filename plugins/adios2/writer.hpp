@@ -57,6 +57,7 @@ class Writer
     Control *open_control(int timeout_ms);
     void close_control();
     bool await_readers(float timeout_s);
+    void hold_control();
     void retain_first_step();
 
     // Steps.
