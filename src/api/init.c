@@ -255,7 +255,8 @@ static void fill_registry(struct space *space)
     space->operations.child_clone = child_clone;
     agent_sibling_path("libxpmem.so.0", space->xpmem_library, sizeof(space->xpmem_library));
     space->operations.thread_exit = thread_mode_exit;
-    space->operations.handler_behind = thread_mode_handler_behind;
+    space->operations.thread_mode_handler = thread_mode_handler;
+    space->operations.thread_mode_handler_behind = thread_mode_handler_behind;
     space->operations.record_verbs_call = interpose_record_verbs_call;
     space->operations.record_buffers = interpose_record_buffers;
     space->operations.deliver = registrations_deliver;
@@ -407,6 +408,7 @@ int onespace_fini(void)
     audit_close(&space->audit);
     dumpable_restore();
     space_set_root(NULL);
+    thread_mode_forget_space();
     loader_images_close();
     remove_debugger_chain(space);
     unmap_space(space);

@@ -26,7 +26,7 @@
 enum {
     OBJECTS_MAX = 4096,
     CHAIN_MAX = 1 << 20,
-    FILE_HEAD = 4096, /* holds the program headers and most notes */
+    PART_MAX = 4096, /* bytes of a file that are compared with memory at once */
     LOAD_TIMEOUT_MS = 20000,
     LOAD_SLICE_MS = 20
 };
@@ -174,35 +174,32 @@ static int find_in_object(uintptr_t bias, uintptr_t dynamic, const char *name, v
     return store_result(bias, &symbol, address, size);
 }
 
-static int memory_equals(uintptr_t from, const unsigned char *expected, size_t size)
+static int has_part(int fd, uint64_t offset, uint64_t size, uintptr_t address)
 {
-    unsigned char found[FILE_HEAD];
-    return size <= sizeof(found) && peek(from, found, size) == 0 &&
-           memcmp(found, expected, size) == 0;
+    unsigned char in_file[PART_MAX], in_memory[PART_MAX];
+    return size <= PART_MAX && pread(fd, in_file, size, (off_t)offset) == (ssize_t)size &&
+           peek(address, in_memory, size) == 0 && memcmp(in_file, in_memory, size) == 0;
 }
 
-/* Whether the file's headers and notes, a build id among them, are those in memory: its name may
- * be another file's by now. */
+/* Whether the file's header and notes, a build id among them, are those in memory: its name may be
+ * another file's by now. */
 static int is_mapped(int fd, uintptr_t bias)
 {
-    _Alignas(Elf64_Ehdr) unsigned char head[FILE_HEAD];
-    const Elf64_Ehdr *header = (const Elf64_Ehdr *)head;
-    ssize_t size = pread(fd, head, sizeof(head), 0);
-    if (size < (ssize_t)sizeof(*header) || header->e_phoff > (uint64_t)size ||
-        header->e_phoff % _Alignof(Elf64_Phdr) != 0)
+    Elf64_Ehdr header;
+    Elf64_Phdr segments[ELF_SEGMENTS_MAX];
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        header.e_phnum > ELF_SEGMENTS_MAX)
         return 0;
-    const Elf64_Phdr *segments = (const Elf64_Phdr *)(head + header->e_phoff);
-    size_t end = header->e_phoff + header->e_phnum * sizeof(*segments);
-    if (end > (size_t)size)
+    size_t size = header.e_phnum * sizeof(segments[0]);
+    if (pread(fd, segments, size, (off_t)header.e_phoff) != (ssize_t)size)
         return 0;
-    for (unsigned i = 0; i < header->e_phnum; i++) {
+    for (unsigned i = 0; i < header.e_phnum; i++) {
         const Elf64_Phdr *segment = &segments[i];
-        int is_first = segment->p_type == PT_LOAD && segment->p_offset == 0;
-        if (is_first && !memory_equals(bias + segment->p_vaddr, head, end))
+        if (segment->p_type == PT_LOAD && segment->p_offset == 0 &&
+            !has_part(fd, 0, sizeof(header), bias + segment->p_vaddr))
             return 0;
-        if (segment->p_type == PT_NOTE && segment->p_offset <= (uint64_t)size &&
-            segment->p_filesz <= (uint64_t)size - segment->p_offset &&
-            !memory_equals(bias + segment->p_vaddr, head + segment->p_offset, segment->p_filesz))
+        if (segment->p_type == PT_NOTE &&
+            !has_part(fd, segment->p_offset, segment->p_filesz, bias + segment->p_vaddr))
             return 0;
     }
     return 1;

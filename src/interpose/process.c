@@ -161,17 +161,40 @@ long interpose_seccomp(struct space_slot *self, long nr, const long a[6])
  * The exit must not end the process, and must end the task's remaining threads: a signal ends them.
  * The reaper detects when none is left (reaper/reaper.h). */
 
-/* The handlers of THREAD_MODE_SIGNAL behind ours, by slot: those of processes, and those that the
- * libcs of tasks in thread mode have set for their threads (setuid and the like). In the root's
- * copy of the library. Written with release by children, by tasks that set a handler and by exiting
- * ones; read with acquire by our handler. */
+/* The handlers of THREAD_MODE_SIGNAL behind ours, by slot: a process's (its libc's, or that of
+ * calls, see remote_call/signals.c), and in thread mode what the task's libc has set for its
+ * threads (setuid and the like). In the root's copy of the library. Written with release by
+ * children, by tasks that set a handler, by exiting ones and by the first call; read with acquire
+ * by our handler.
+ */
 static _Atomic uintptr_t handlers_behind[LAYOUT_SLOTS];
+static _Atomic int has_space; /* 0: the root has ended it, and our handler has stayed */
 
-static _Atomic uintptr_t *handler_of_process(void)
+_Atomic uintptr_t *thread_mode_handler_behind(void)
 {
     struct space *space = space_registry();
     const struct space_slot *slot = slot_of_pid(space, (int32_t)raw(__NR_getpid));
     return &handlers_behind[slot ? slot_index(space, slot) : 0];
+}
+
+void thread_mode_forget_space(void)
+{
+    atomic_store(&has_space, 0);
+}
+
+/* For a signal on that stack. A thread in a call has the callee's stack, but needs the handler of
+ * its own process. */
+static uintptr_t find_handler_behind(uintptr_t stack)
+{
+    if (!atomic_load(&has_space))
+        return atomic_load_explicit(&handlers_behind[0], memory_order_acquire);
+    unsigned index = layout_slot_of(stack);
+    uintptr_t own = index < LAYOUT_SLOTS
+                        ? atomic_load_explicit(&handlers_behind[index], memory_order_acquire)
+                        : 0;
+    if (own && (!process_in_space() || slot_is_thread(&space_registry()->slots[index])))
+        return own;
+    return atomic_load_explicit(thread_mode_handler_behind(), memory_order_acquire);
 }
 
 /* Whether the reaper sent the signal to a thread of a task that has exited. */
@@ -189,35 +212,33 @@ static void on_thread_mode_signal(int number, siginfo_t *info, void *context)
     if (is_end_of_thread(info))
         for (;;)
             raw(__NR_exit, 0);
-    /* The task whose stack this is; else the root, whose space may have ended. */
-    unsigned index = layout_slot_of((uintptr_t)&info), is_task = index < LAYOUT_SLOTS;
-    uintptr_t handler =
-        atomic_load_explicit(&handlers_behind[is_task ? index : 0], memory_order_acquire);
-    if (!handler && is_task)
-        handler = atomic_load_explicit(handler_of_process(), memory_order_acquire);
+    uintptr_t handler = find_handler_behind((uintptr_t)&info);
     if (handler > (uintptr_t)SIG_IGN)
         ((void (*)(int, siginfo_t *, void *))handler)(number, info, context);
 }
 
 void thread_mode_install_handler(const struct space_slot *thread)
 {
-    struct space_sigaction before, ours = {.handler = (uintptr_t)on_thread_mode_signal,
-                                           .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
-                                           .restorer = (uintptr_t)arch_signal_restorer};
+    struct space_sigaction before, replaced,
+        ours = {.handler = (uintptr_t)on_thread_mode_signal,
+                .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
+                .restorer = (uintptr_t)arch_signal_restorer};
     atomic_store_explicit(&handlers_behind[slot_index(space_registry(), thread)], 0,
                           memory_order_release);
+    atomic_store(&has_space, 1);
     raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
     if (before.handler == ours.handler)
         return;
-    atomic_store_explicit(handler_of_process(), before.handler, memory_order_release);
-    raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, &ours, NULL, ARCH_SIGNAL_SET_BYTES);
+    /* Before ours is installed; again if another thread has just installed that of calls. */
+    atomic_store_explicit(thread_mode_handler_behind(), before.handler, memory_order_release);
+    raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, &ours, &replaced, ARCH_SIGNAL_SET_BYTES);
+    if (replaced.handler != before.handler && replaced.handler != ours.handler)
+        atomic_store_explicit(thread_mode_handler_behind(), replaced.handler, memory_order_release);
 }
 
-uintptr_t thread_mode_handler_behind(uintptr_t handler)
+uintptr_t thread_mode_handler(void)
 {
-    return handler == (uintptr_t)on_thread_mode_signal
-               ? atomic_load_explicit(handler_of_process(), memory_order_acquire)
-               : handler;
+    return (uintptr_t)on_thread_mode_signal;
 }
 
 int thread_mode_set_handler(struct space_slot *self, const long a[6], long *result)

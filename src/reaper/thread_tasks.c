@@ -29,7 +29,7 @@ struct thread_scan {
     unsigned threads;
     unsigned without_list; /* threads that have no robust list yet, but may get one */
     int is_complete;       /* the kernel listed all of them */
-    int is_denied;         /* it did not let us look: nothing follows from the counts */
+    long error;            /* it did not let us look, so nothing follows from the counts */
     uint16_t counts[LAYOUT_SLOTS];
 };
 
@@ -63,7 +63,7 @@ static void count_thread(void *context, int thread, int directory)
     if (result == -ESRCH)
         return; /* it has just ended */
     if (result < 0)
-        scan->is_denied = 1;
+        scan->error = result;
     unsigned index = layout_slot_of(head);
     scan->threads++;
     scan->without_list += head == 0 && may_get_list(thread);
@@ -90,27 +90,30 @@ static void list_threads(struct thread_scan *scan, const char *path)
     scan->threads = scan->without_list = 0;
     for (unsigned i = 0; i < LAYOUT_SLOTS; i++)
         scan->counts[i] = 0;
-    scan->is_denied = 0;
+    scan->error = 0;
     /* The kernel's listing stops early if the thread that it has reached ends. */
     long before = thread_count(path);
     long result = proc_each_number(path, count_thread, scan);
-    scan->is_denied |= result < 0; /* for lack of descriptors, say */
-    scan->is_complete = before == scan->threads && thread_count(path) == before;
+    if (result < 0 && result != -ENOENT) /* for lack of descriptors, say; else there is no /proc */
+        scan->error = result;
+    scan->is_complete = result == 0 && before == scan->threads && thread_count(path) == before;
 }
 
 /* Only privileged processes may read robust lists of a process whose memory is not dumpable
  * (dumpable.c, or the program's own choice): for the moment it is. */
 static void count_threads(struct thread_scan *scan, int32_t process)
 {
+    static int32_t is_foreign; /* the last process that has other credentials: that does not help */
     char path[32];
     proc_path(path, process, "task");
     scan->process = process;
     list_threads(scan, path);
-    if (!scan->is_denied || raw(__NR_prctl, PR_GET_DUMPABLE) == 1)
+    if (scan->error != -EPERM || is_foreign == process || raw(__NR_prctl, PR_GET_DUMPABLE) == 1)
         return;
     raw(__NR_prctl, PR_SET_DUMPABLE, 1);
     list_threads(scan, path);
     raw(__NR_prctl, PR_SET_DUMPABLE, 0);
+    is_foreign = scan->error == -EPERM ? process : 0;
 }
 
 static int is_live_thread_task(const struct space_slot *slot)
@@ -120,11 +123,12 @@ static int is_live_thread_task(const struct space_slot *slot)
 
 /* Whether the task has no threads left. Precondition: its main thread had ended before the scan.
  * A thread without a robust list gets one within moments. If other tasks' threads end all the time,
- * no list may be complete: then so many incomplete ones in a row that show none suffice. */
+ * or there is no /proc, no list is complete: then so many incomplete ones in a row that show none
+ * suffice. */
 static int has_no_threads(const struct thread_scan *scan, struct space_slot *slot)
 {
     int is_certain = scan->is_complete && !scan->without_list;
-    if (scan->is_denied || scan->counts[slot_index(scan->space, slot)]) {
+    if (scan->error || scan->counts[slot_index(scan->space, slot)]) {
         slot->incomplete_scans = 0;
         return 0;
     }

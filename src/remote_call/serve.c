@@ -82,10 +82,12 @@ static int start_thread(pthread_t *thread, void *(*function)(void *), void *argu
     pthread_attr_t attr;
     sigfillset(&all);
     pthread_attr_init(&attr);
-    if (stack)
-        pthread_attr_setstacksize(&attr, stack);
-    else
+    if (!stack) {
+        pthread_attr_getstacksize(&attr, &stack);
+        stack += STACK_GUARD_BYTES;
         pthread_attr_setguardsize(&attr, STACK_GUARD_BYTES);
+    }
+    pthread_attr_setstacksize(&attr, stack);
     pthread_sigmask(SIG_SETMASK, &all, &mask);
     int error = pthread_create(thread, &attr, function, argument);
     if (error == EINVAL) /* the program's thread-local storage does not fit */

@@ -140,16 +140,29 @@ static void on_callee_ended(int signal, siginfo_t *info, void *context)
         ((handler_function *)next)(signal, info, context);
 }
 
+/* In front of the libc's handler. That of thread mode stays in front of both, and may be installed
+ * at any time. */
 static void install_call_signal_handler(void)
 {
-    struct space_sigaction old, new = {.handler = (uintptr_t)on_callee_ended,
-                                       .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
-                                       .restorer = (uintptr_t)arch_signal_restorer};
+    const struct space_operations *operations = &space_registry()->operations;
+    struct space_sigaction old, before,
+        new = {.handler = (uintptr_t)on_callee_ended,
+               .flags = SA_SIGINFO | SA_RESTART | ARCH_SA_RESTORER,
+               .restorer = (uintptr_t)arch_signal_restorer};
     raw(__NR_rt_sigaction, CALL_SIGNAL, NULL, &old, ARCH_SIGNAL_SET_BYTES);
-    /* The handler of thread mode is installed again, in front of this one, before the next signal
-     * for it. */
-    atomic_store(&next_handler, space_registry()->operations.handler_behind(old.handler));
-    raw(__NR_rt_sigaction, CALL_SIGNAL, &new, NULL, ARCH_SIGNAL_SET_BYTES);
+    while (old.handler != operations->thread_mode_handler()) {
+        atomic_store(&next_handler, old.handler);
+        raw(__NR_rt_sigaction, CALL_SIGNAL, &new, &before, ARCH_SIGNAL_SET_BYTES);
+        if (before.handler == old.handler || before.handler == new.handler)
+            return;
+        old = before;
+    }
+    _Atomic uintptr_t *behind = operations->thread_mode_handler_behind();
+    uintptr_t next = atomic_load(behind);
+    if (next != new.handler) /* thread mode's was not installed in front of this one just now */
+        atomic_store(&next_handler, next);
+    atomic_store(behind, new.handler);
+    raw(__NR_rt_sigaction, CALL_SIGNAL, &old, NULL, ARCH_SIGNAL_SET_BYTES);
 }
 
 /* interpose/signals.c handles SIGSEGV and SIGBUS. glibc cancels threads by signal 32: in a call its

@@ -419,8 +419,8 @@ int kill_survivors(const struct space *space)
          */
         if (pid <= 0)
             continue;
-        if (slot_is_thread(&space->slots[i])) {
-            found |= !main_thread_has_ended(space, &space->slots[i]);
+        if (slot_is_thread(&space->slots[i])) { /* other threads of it may run */
+            found = 1;
         } else if (process_may_be_present(pid) && process_presence(space, pid) == PRESENCE_HERE) {
             raw(__NR_kill, pid, SIGKILL);
             found = 1;

@@ -157,7 +157,8 @@ struct space_operations {
     long (*child_clone)(struct child *child, int as_sibling);
     struct space_xpmem_operations xpmem;
     void (*thread_exit)(struct space_slot *self, int status); /* in place of _exit: no return */
-    uintptr_t (*handler_behind)(uintptr_t handler);           /* thread_mode_handler_behind */
+    uintptr_t (*thread_mode_handler)(void);                   /* see interpose/interpose.h */
+    _Atomic uintptr_t *(*thread_mode_handler_behind)(void);
     /* By the agent (agent/registrations.c), before a call that may register memory with a device
      * and when it has succeeded: the argument of RDMA_VERBS_IOCTL; or buffers, a struct iovec each.
      */

@@ -2,7 +2,7 @@
  * may clone it.
  *
  * The reaper clones for the root, but has limits, nice value, affinity and memory policy of its
- * own: the root's when the reaper was made. */
+ * own: the root's when the reaper was made; of descriptors, the root's hard limit. */
 #include "spawn/spawn.h"
 
 #include <errno.h>

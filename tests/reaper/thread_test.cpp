@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <thread>
 #include <vector>
 
 #include "../remote_call/caller.hpp"
@@ -45,6 +46,15 @@ struct Thread {
         return Spawned{id, ""}.wait();
     }
 };
+
+// One that setuid and the like must reach.
+std::jthread sleeping_thread()
+{
+    return std::jthread([](const std::stop_token &stop) {
+        while (!stop.stop_requested())
+            sleep_ms(1);
+    });
+}
 
 int threads_of(int pid)
 {
@@ -216,11 +226,7 @@ TEST_F(thread_mode, main_thread_may_leave_first)
 // the task installs ours in front of that.
 TEST_F(thread_mode, leaves_the_libcs_use_of_its_signal_to_a_process_that_calls_tasks)
 {
-    std::atomic<bool> is_done = false;
-    std::thread other([&] {
-        while (!is_done)
-            sleep_ms(1);
-    });
+    auto other = sleeping_thread();
     Thread thread("wait");
     ASSERT_GT(thread.id, 0) << thread.message;
     caller::Callee callee;
@@ -233,8 +239,17 @@ TEST_F(thread_mode, leaves_the_libcs_use_of_its_signal_to_a_process_that_calls_t
     EXPECT_TRUE(eventually([] { return onespace_fini() == 0; }));
     EXPECT_EQ(setegid(getegid()), 0);
     ASSERT_EQ(onespace_init(), 0);
-    is_done = true;
-    other.join();
+}
+
+TEST_F(thread_mode, keeps_the_libcs_handlers_of_processes_apart)
+{
+    auto other = sleeping_thread();
+    Thread own("wait");
+    ASSERT_GT(own.id, 0) << own.message;
+    EXPECT_EQ(as_task({program("threads-parent"), "exit", "setegid"}).status, 0);
+    EXPECT_EQ(setegid(getegid()), 0);
+    own.report.go = 1;
+    EXPECT_EQ(own.wait(), 0);
 }
 
 TEST_F(thread_mode, execve_is_refused)
