@@ -206,6 +206,20 @@ static int try_claim(struct space *space, unsigned slot, int size, int number)
                                                                                           : -1;
 }
 
+int shared_mapping_claim(struct space *space, struct space_slot *self, int index)
+{
+    struct space_shared_mapping *entry = entry_of(space, index);
+    const struct window_size *size = size_of(index);
+    unsigned slot = slot_index(space, self);
+    set_has_shared(self);
+    if (try_claim(space, slot, (int)(size - window_sizes), index - size->first) < 0)
+        return 0;
+    entry->key = (struct space_shared_key){0};
+    atomic_fetch_or(word_of(entry, slot), bit_of(slot));
+    atomic_store(&entry->state, state_by(SHARED_EXCLUSIVE, slot));
+    return 1;
+}
+
 static int claim_entry(struct space *space, unsigned slot, size_t size)
 {
     int index = -1;

@@ -152,6 +152,8 @@ unsigned extra_attachments(const struct space *space, const struct space_shared_
 
 /* If the task is the only user, makes the entry exclusive and returns 1; otherwise returns 0. */
 int shared_mapping_make_exclusive(struct space *space, struct space_slot *self, int index);
+/* Makes a free entry the task's own, for a mapping in its window. Returns whether it was free. */
+int shared_mapping_claim(struct space *space, struct space_slot *self, int index);
 /* Whether the entry is exclusive. */
 int shared_mapping_is_exclusive(const struct space *space, int index);
 /* The task no longer uses the entry. */

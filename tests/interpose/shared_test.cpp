@@ -313,6 +313,28 @@ TEST_F(shared_mappings, are_not_mapped_over_where_others_use_them)
     EXPECT_EQ(first.ask("get " + where), "0");
 }
 
+// As programs that search for addresses by a mapping, and map there when they know more.
+TEST_F(shared_mappings, leave_their_addresses_to_who_has_unmapped_them)
+{
+    User first, other;
+    EXPECT_EQ(first.ask(open()), "0");
+    EXPECT_EQ(other.ask(open()), "0");
+    where = first.ask(map);
+    EXPECT_EQ(first.ask("unmap " + where + " " + Size), "0");
+    EXPECT_EQ(first.ask("over " + where + " 0x10000000 fixed"), "ENOMEM"); // beyond the window
+    EXPECT_EQ(first.ask("over " + where + " 4096 fixed"), where);
+    EXPECT_EQ(first.ask("put " + where + " 3"), "3");
+    EXPECT_EQ(other.ask("over " + where + " 4096 fixed"), "ENOMEM");
+    std::string elsewhere = other.ask(map);
+    EXPECT_NE(elsewhere, where);
+    EXPECT_EQ(other.ask("unmap " + elsewhere + " " + Size), "0");
+    EXPECT_EQ(first.ask("unmap " + where + " 4096"), "0");
+    EXPECT_EQ(probe_shared(), 0);
+    EXPECT_EQ(other.ask("over " + where + " 8192 noreplace"), where);
+    other.kill_and_wait();
+    EXPECT_TRUE(eventually([&] { return first.ask("is-mapped " + where) == "0"; }));
+}
+
 TEST_F(shared_mappings, that_move_leave_the_others_where_they_are)
 {
     User first, other;

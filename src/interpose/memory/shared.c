@@ -267,6 +267,12 @@ static long shared_shmdt(struct space_slot *self, uintptr_t address)
     return result;
 }
 
+static int fits_window(int index, uintptr_t address, size_t size)
+{
+    return page_ceiling(size) >= size &&
+           page_ceiling(size) <= shared_window_end(index) - page_floor(address);
+}
+
 /* A call that changes the mapping for all of its users: made only if this task is the only one and
  * the change stays in the window, because other tasks' mappings may follow it. */
 static long change(struct space_slot *self, uintptr_t address, size_t size, long nr,
@@ -275,17 +281,36 @@ static long change(struct space_slot *self, uintptr_t address, size_t size, long
     uint64_t signals = member_lock(self);
     int index = find_used(self, address);
     long result = -ENOMEM;
-    if (index >= 0 && page_ceiling(size) <= shared_window_end(index) - page_floor(address) &&
-        page_ceiling(size) >= size && shared_mapping_make_exclusive(space_registry(), self, index))
+    if (index >= 0 && fits_window(index, address, size) &&
+        shared_mapping_make_exclusive(space_registry(), self, index))
         result = raw_syscall6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+    member_unlock(self, signals);
+    return result;
+}
+
+/* In a window that no task uses: a program may have found the addresses by a mapping that it has
+ * unmapped again. */
+static long map_in_free_window(struct space_slot *self, int index, const long a[6])
+{
+    uint64_t signals = member_lock(self);
+    long result = -ENOMEM;
+    if (fits_window(index, (uintptr_t)a[0], (size_t)a[1]) &&
+        shared_mapping_claim(space_registry(), self, index)) {
+        result = raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+        release_if_empty(self, index);
+    }
     member_unlock(self, signals);
     return result;
 }
 
 long shared_mmap_at(struct space_slot *self, const long a[6])
 {
-    return process_in_space() ? change(self, (uintptr_t)a[0], (size_t)a[1], __NR_mmap, a)
-                              : raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+    uintptr_t address = (uintptr_t)a[0];
+    if (!process_in_space())
+        return raw_syscall6(__NR_mmap, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return find_used(self, address) >= 0
+               ? change(self, address, (size_t)a[1], __NR_mmap, a)
+               : map_in_free_window(self, shared_window_index(address), a);
 }
 
 /* Whether these pages of the entry have that protection. Unless the entry is the task's own, they
