@@ -140,8 +140,8 @@ static void on_callee_ended(int signal, siginfo_t *info, void *context)
         ((handler_function *)next)(signal, info, context);
 }
 
-/* In front of the libc's handler. That of thread mode stays in front of both, and may be installed
- * at any time. */
+/* Installs on_callee_ended in front of the libc's handler, and behind that of thread mode, which
+ * another thread may install at any time. */
 static void install_call_signal_handler(void)
 {
     const struct space_operations *operations = &space_registry()->operations;

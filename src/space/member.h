@@ -217,7 +217,7 @@ void reaper_wake(struct space *space);
 /* Makes the reaper clone the kernel task of a claimed slot that has its child record. */
 void reaper_request_clone(struct space *space, struct space_slot *slot);
 /* By the root after the reaper's death: kills the tasks that are processes. Returns whether it
- * found one, or a task in thread mode, whose end only the reaper could tell. */
+ * found one, or a task in thread mode, whose end only the reaper detects. */
 int kill_survivors(const struct space *space);
 /* Whether the reaper has not been killed. Without it, ends of tasks are not reported. */
 int reaper_is_alive(const struct space *space);
