@@ -276,10 +276,9 @@ static void fill_registry(struct space *space)
     root->number = root->ntasks = -1;
     root->started_ns = space->created_ns;
     char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-    ssize_t cut = length < SPACE_PROGRAM_MAX ? 0 : length - (SPACE_PROGRAM_MAX - 1);
-    if (length > 0)
-        memcpy(root->program, path + cut, (size_t)(length - cut)); /* zeroed, so terminated */
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[length > 0 ? length : 0] = 0;
+    slot_store_program(root, path);
     struct link_map *first = NULL;
     void *program = dlopen(NULL, RTLD_LAZY);
     if (program && dlinfo(program, RTLD_DI_LINKMAP, &first) == 0)
@@ -408,7 +407,6 @@ int onespace_fini(void)
     audit_close(&space->audit);
     dumpable_restore();
     space_set_root(NULL);
-    thread_mode_forget_space();
     loader_images_close();
     remove_debugger_chain(space);
     unmap_space(space);

@@ -174,7 +174,7 @@ static int find_in_object(uintptr_t bias, uintptr_t dynamic, const char *name, v
     return store_result(bias, &symbol, address, size);
 }
 
-static int has_part(int fd, uint64_t offset, uint64_t size, uintptr_t address)
+static int is_in_memory(int fd, uint64_t offset, uint64_t size, uintptr_t address)
 {
     unsigned char in_file[PART_MAX], in_memory[PART_MAX];
     return size <= PART_MAX && pread(fd, in_file, size, (off_t)offset) == (ssize_t)size &&
@@ -196,10 +196,10 @@ static int is_mapped(int fd, uintptr_t bias)
     for (unsigned i = 0; i < header.e_phnum; i++) {
         const Elf64_Phdr *segment = &segments[i];
         if (segment->p_type == PT_LOAD && segment->p_offset == 0 &&
-            !has_part(fd, 0, sizeof(header), bias + segment->p_vaddr))
+            !is_in_memory(fd, 0, sizeof(header), bias + segment->p_vaddr))
             return 0;
         if (segment->p_type == PT_NOTE &&
-            !has_part(fd, segment->p_offset, segment->p_filesz, bias + segment->p_vaddr))
+            !is_in_memory(fd, segment->p_offset, segment->p_filesz, bias + segment->p_vaddr))
             return 0;
     }
     return 1;

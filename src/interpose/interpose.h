@@ -62,8 +62,6 @@ void thread_mode_install_handler(const struct space_slot *thread);
 /* That handler, and the one behind it in the calling process. In the root's copy of the library. */
 uintptr_t thread_mode_handler(void);
 _Atomic uintptr_t *thread_mode_handler_behind(void);
-/* By the root, before its space is unmapped: the handler stays. */
-void thread_mode_forget_space(void);
 /* What _exit does in thread mode: ends the task, not the process. In a forked child of the task,
  * ends the child. */
 _Noreturn void thread_mode_exit(struct space_slot *self, int status);

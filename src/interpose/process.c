@@ -168,7 +168,6 @@ long interpose_seccomp(struct space_slot *self, long nr, const long a[6])
  * by our handler.
  */
 static _Atomic uintptr_t handlers_behind[LAYOUT_SLOTS];
-static _Atomic int has_space; /* 0: the root has ended it, and our handler has stayed */
 
 _Atomic uintptr_t *thread_mode_handler_behind(void)
 {
@@ -177,16 +176,11 @@ _Atomic uintptr_t *thread_mode_handler_behind(void)
     return &handlers_behind[slot ? slot_index(space, slot) : 0];
 }
 
-void thread_mode_forget_space(void)
-{
-    atomic_store(&has_space, 0);
-}
-
 /* For a signal on that stack. A thread in a call has the callee's stack, but needs the handler of
  * its own process. */
 static uintptr_t find_handler_behind(uintptr_t stack)
 {
-    if (!atomic_load(&has_space))
+    if (!atomic_load(&space_is_mapped)) /* the root's */
         return atomic_load_explicit(&handlers_behind[0], memory_order_acquire);
     unsigned index = layout_slot_of(stack);
     uintptr_t own = index < LAYOUT_SLOTS
@@ -225,7 +219,6 @@ void thread_mode_install_handler(const struct space_slot *thread)
                 .restorer = (uintptr_t)arch_signal_restorer};
     atomic_store_explicit(&handlers_behind[slot_index(space_registry(), thread)], 0,
                           memory_order_release);
-    atomic_store(&has_space, 1);
     raw(__NR_rt_sigaction, THREAD_MODE_SIGNAL, NULL, &before, ARCH_SIGNAL_SET_BYTES);
     if (before.handler == ours.handler)
         return;

@@ -103,17 +103,17 @@ static void list_threads(struct thread_scan *scan, const char *path)
  * (dumpable.c, or the program's own choice): for the moment it is. */
 static void count_threads(struct thread_scan *scan, int32_t process)
 {
-    static int32_t is_foreign; /* the last process that has other credentials: that does not help */
+    static int32_t foreign; /* the last process that has other credentials: that does not help */
     char path[32];
     proc_path(path, process, "task");
     scan->process = process;
     list_threads(scan, path);
-    if (scan->error != -EPERM || is_foreign == process || raw(__NR_prctl, PR_GET_DUMPABLE) == 1)
+    if (scan->error != -EPERM || foreign == process || raw(__NR_prctl, PR_GET_DUMPABLE) == 1)
         return;
     raw(__NR_prctl, PR_SET_DUMPABLE, 1);
     list_threads(scan, path);
     raw(__NR_prctl, PR_SET_DUMPABLE, 0);
-    is_foreign = scan->error == -EPERM ? process : 0;
+    foreign = scan->error == -EPERM ? process : 0;
 }
 
 static int is_live_thread_task(const struct space_slot *slot)

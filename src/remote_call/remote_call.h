@@ -179,9 +179,6 @@ void unwind_install_handler(void);
  * signals must be blocked during calls, else 0. */
 int call_install_handlers(struct space *space, struct space_slot *self, int may_set_pointer);
 
-/* The handlers stay when a root's space ends, and no longer read its memory (signals.c). */
-void call_handlers_forget_space(void);
-
 /* Ends the donors of a root whose space ends (serve.c). */
 void call_space_ends(struct space *space);
 

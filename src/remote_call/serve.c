@@ -233,5 +233,4 @@ void call_space_ends(struct space *space)
         stop_donors(&call_table()->members[0]);
     served_in = 0;
     pthread_mutex_unlock(&lock);
-    call_handlers_forget_space();
 }

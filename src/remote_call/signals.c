@@ -26,13 +26,13 @@
 #include "arch/syscall.h"
 #include "base/raw.h"
 #include "space/locks.h"
+#include "space/member.h"
 
 /* The program's handlers, by signal; interposed sigaction updates them, too. */
 static _Atomic uintptr_t handlers[SIGNAL_MAX + 1];
 /* The process's own handler of CALL_SIGNAL: glibc's, for setuid and similar calls. */
 static _Atomic uintptr_t next_handler;
 static struct space_slot *own_slot; /* set before any handler is installed */
-static _Atomic int has_space;       /* 0: the root has ended it. By callers and the root */
 static int by_call;                 /* the thread pointer is set by a system call */
 
 typedef void handler_function(int, siginfo_t *, void *);
@@ -74,7 +74,7 @@ HANDLER static struct call_donor *current_donor(void)
 {
     uintptr_t pointer = arch_thread_pointer();
     unsigned index = layout_slot_of(pointer);
-    if (!atomic_load(&has_space))
+    if (!atomic_load(&space_is_mapped))
         return NULL;
     if (own_slot && index == slot_index(space_registry(), own_slot))
         return NULL;
@@ -194,19 +194,12 @@ static int is_interposed(const struct space_slot *self)
     return self->interpose.fault_trampoline && !(self->flags & ONESPACE_SPAWN_NO_INTERPOSE);
 }
 
-void call_handlers_forget_space(void)
-{
-    atomic_store(&has_space, 0);
-}
-
 int call_install_handlers(struct space *space, struct space_slot *self, int may_set_pointer)
 {
     static _Atomic int is_ready;
     _Atomic uint32_t *calls = &call_table()->members[slot_index(space, self)].calls;
     if (!atomic_load_explicit(calls, memory_order_relaxed)) /* once per space of a root */
         atomic_store(calls, 1);
-    if (!atomic_load_explicit(&has_space, memory_order_relaxed))
-        atomic_store(&has_space, 1);
     if (atomic_load_explicit(&is_ready, memory_order_acquire))
         return !is_interposed(self);
     uint64_t signals = member_lock(self); /* among the program's threads */

@@ -15,6 +15,8 @@
 #include "base/raw.h"
 #include "space/intervals.h"
 
+_Atomic int space_is_mapped;
+
 struct space_slot *slot_find(struct space *space, int32_t id)
 {
     if (id < 0)

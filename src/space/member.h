@@ -41,6 +41,9 @@ void space_set_root(struct space *space);
 /* The caller's space and slot; NULL outside a space and in a forked child. */
 struct space *space_mine(void);
 struct space_slot *space_self(void);
+/* Whether this program has a space, for signal handlers: they stay when the root ends its space,
+ * and must not read the registry then. Written by self.c, in each program's copy of the library. */
+extern _Atomic int space_is_mapped;
 /* Whether the caller was forked from a member and is none itself. */
 int forked_from_member(void);
 

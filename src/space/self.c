@@ -16,6 +16,7 @@ static struct space_slot *_Atomic self;
 
 static void publish(struct space *space, struct space_slot *slot)
 {
+    atomic_store(&space_is_mapped, space != NULL);
     atomic_store_explicit(&self, slot, memory_order_relaxed);
     atomic_store_explicit(&mine, space, memory_order_release);
 }

@@ -168,8 +168,7 @@ static int prepare_guard(struct spawn *spawn)
 
 /* ---- The slot, its memory and the child record ---- */
 
-/* Truncates at the front: `ps` shows the end of a long path. */
-static void store_program(struct space_slot *slot, const char *path)
+void slot_store_program(struct space_slot *slot, const char *path)
 {
     size_t length = strlen(path);
     const char *from = length < SPACE_PROGRAM_MAX ? path : path + length - (SPACE_PROGRAM_MAX - 1);
@@ -286,7 +285,7 @@ static int prepare_child(struct spawn *spawn, uint64_t signal_mask)
     slot->flags = spawn->attr.flags;
     slot->number = spawn->attr.number;
     slot->ntasks = spawn->attr.ntasks;
-    store_program(slot, elf_program_name(&spawn->program));
+    slot_store_program(slot, elf_program_name(&spawn->program));
     /* Not by a task: each of its own calls takes the throttle, and would wait for this one. */
     int is_root = spawn->self == &spawn->space->slots[0];
     uint32_t throttle = is_root ? map_throttle_begin(spawn->space) : 0;

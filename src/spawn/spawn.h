@@ -22,6 +22,11 @@ void agent_sibling_path(const char *name, char *path, size_t size);
 int resolve_program(int dirfd, const char *file, char *const argv[], const char *path,
                     struct elf_program *program, struct elf_problem *problem);
 
+/* ---- spawn.c ---- */
+
+/* The program's path as `ps` shows it: truncated at the front if longer. */
+void slot_store_program(struct space_slot *slot, const char *path);
+
 /* ---- images.c ---- */
 
 /* A close-on-exec descriptor of a memory file, which processes outside the space find by its name.

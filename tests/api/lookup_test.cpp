@@ -1,4 +1,5 @@
 // tests/api/lookup_test.cpp: symbols of other tasks.
+#include "../storage/directory.hpp"
 #include "member.hpp"
 
 using namespace fixture;
@@ -59,9 +60,8 @@ TEST_F(lookup, takes_absolute_symbols_as_they_are)
 
 TEST_F(lookup, trusts_no_file_that_has_taken_the_programs_place)
 {
-    char directory[] = "/tmp/onespace-lookup-XXXXXX";
-    ASSERT_NE(mkdtemp(directory), nullptr);
-    const std::string file = std::string(directory) + "/program";
+    Directory directory;
+    const std::string file = directory / "program";
     std::filesystem::copy_file(program("plain"), file);
     Task task({file, "wait"});
     EXPECT_EQ(task.line(), "waiting");
@@ -70,7 +70,6 @@ TEST_F(lookup, trusts_no_file_that_has_taken_the_programs_place)
     std::filesystem::remove(file);
     std::filesystem::copy_file(program("obey"), file);
     EXPECT_EQ(find(task.id(), "main", &address), -ENOENT);
-    std::filesystem::remove_all(directory);
 }
 
 TEST_F(lookup, finds_each_tasks_own)

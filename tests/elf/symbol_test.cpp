@@ -132,8 +132,12 @@ TEST_F(elf_symbol_real, leaves_the_results_alone_on_failure)
     Descriptor fd(library());
     Elf64_Sym symbol = {};
     symbol.st_value = 1;
+    symbol.st_size = 2;
+    symbol.st_info = 3;
     EXPECT_EQ(elf_symbol(fd, "no_such", &symbol), -ENOENT);
     EXPECT_EQ(symbol.st_value, 1u);
+    EXPECT_EQ(symbol.st_size, 2u);
+    EXPECT_EQ(symbol.st_info, 3u);
 }
 
 TEST_F(elf_symbol_real, reports_missing_memory)

@@ -222,8 +222,7 @@ TEST_F(thread_mode, main_thread_may_leave_first)
     EXPECT_EQ(thread.report.value, 77);
 }
 
-// The first call to another task installs a handler of the same signal in front of ours; the end of
-// the task installs ours in front of that.
+// The first call to another task installs a handler of the same signal behind ours.
 TEST_F(thread_mode, leaves_the_libcs_use_of_its_signal_to_a_process_that_calls_tasks)
 {
     auto other = sleeping_thread();
