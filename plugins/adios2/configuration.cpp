@@ -2,7 +2,7 @@
 #include "configuration.hpp"
 
 #include <cstdlib>
-#include <functional>
+#include <exception>
 #include <map>
 #include <stdexcept>
 
@@ -238,6 +238,34 @@ void Ranks::release()
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
     comm.reset();
 #endif
+}
+
+std::string open_on_all(const Ranks &ranks, const std::string &stream,
+                        const std::function<void()> &open, const std::function<void()> &undo)
+{
+    enum Outcome : uint64_t { is_open, is_not_in_space, has_failed };
+    uint64_t worst = is_open;
+    std::string reason = "another rank has not found it in this space";
+    std::exception_ptr error;
+    try {
+        open();
+    } catch (const NotInSpace &failure) {
+        worst = is_not_in_space;
+        reason = failure.what();
+    } catch (...) {
+        worst = has_failed;
+        error = std::current_exception();
+    }
+    ranks.allreduce_max(&worst, 1);
+    if (worst == is_open)
+        return "";
+    undo();
+    if (error)
+        std::rethrow_exception(error);
+    if (worst == has_failed)
+        throw std::runtime_error("onespace: Open of stream \"" + stream +
+                                 "\": another rank could not open it");
+    return reason;
 }
 
 bool Ranks::can_communicate() const

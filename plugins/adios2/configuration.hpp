@@ -8,7 +8,9 @@
 #include <adios2/common/ADIOSTypes.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
@@ -64,6 +66,19 @@ struct Ranks {
     bool any(bool condition) const;
     bool can_communicate() const;
 };
+
+// Thrown by Reader's constructor: the writer is not in this space. The message is the reason.
+struct NotInSpace : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Calls `open` on all ranks; if it throws on one of them, `undo` on all, because a rank that had
+// the stream would wait in BeginStep for one that has not. Throws the rank's own exception, or that
+// another rank has failed; but returns why the stream is not in this space if the worst was
+// NotInSpace. "" on success. Readers that have announced themselves (Reader::arrive) are not taken
+// back, so a writer that waits for them may begin.
+std::string open_on_all(const Ranks &ranks, const std::string &stream,
+                        const std::function<void()> &open, const std::function<void()> &undo);
 
 #if defined(ADIOS2_USE_MPI) && ADIOS2_USE_MPI
 // Collective over `comm`.

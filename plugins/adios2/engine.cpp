@@ -234,16 +234,17 @@ void Engine::open()
     if (parameters.ranks_by_launcher && ranks.size == 1)
         ranks = ranks_of_launcher();
     std::string reason = why_space_unusable();
-    try {
-        if (!reason.empty())
-            open_fallback(reason);
-        else if (m_OpenMode == adios2::Mode::Write)
-            open_writer();
-        else
-            open_reader();
-    } catch (const NotInSpace &failure) {
-        open_fallback(failure.what());
-    }
+    if (reason.empty())
+        reason = open_on_all(
+            ranks, parameters.channel,
+            [this] { m_OpenMode == adios2::Mode::Write ? open_writer() : open_reader(); },
+            [this] {
+                writer.reset();
+                reader.reset();
+                contact_file.reset();
+            });
+    if (!reason.empty())
+        open_fallback(reason);
     if (!fallback && parameters.verbose && ranks.rank == 0)
         fprintf(stderr, "onespace: stream \"%s\": in the space of process %d\n",
                 parameters.channel.c_str(), onespace_pid(0));

@@ -17,11 +17,6 @@
 namespace onespace_adios
 {
 
-// Thrown by Reader's constructor: the writer is not in this space. The message is the reason.
-struct NotInSpace : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
-
 class Reader
 {
   public:

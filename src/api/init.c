@@ -329,11 +329,8 @@ static long create_space(const struct policy *policy)
     space->require_guard = policy->require_guard;
     space->log = policy->log;
     space->log_digest = policy->log_digest;
-    if (space->log)
-        audit_open(&space->audit);
     result = reaper_start(space);
     if (result < 0) {
-        audit_close(&space->audit);
         dumpable_restore();
         remove_debugger_chain(space);
         unmap_space(space);
@@ -404,7 +401,6 @@ int onespace_fini(void)
         if ((*layer)->space_ending)
             (*layer)->space_ending(space);
     membership_mark_detach(&space->slots[0]);
-    audit_close(&space->audit);
     dumpable_restore();
     space_set_root(NULL);
     loader_images_close();

@@ -11,13 +11,12 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "base/raw.h"
 #include "base/text.h"
 
-enum { VALUE_MAX_BYTES = 256, READ_BYTES = 8192, HIGH_FD = 256 };
+enum { VALUE_MAX_BYTES = 256, READ_BYTES = 8192 };
 
 /* authpriv.info: for those who may read what users do, and numbered as in RFC 3164. */
 #define FACILITY    "10"
@@ -82,45 +81,6 @@ static char *append_syslog(char *to, const char *event, const struct audit_field
     return append_message(text_append(to, "]: "), event, fields, count, missing);
 }
 
-static long open_socket(void)
-{
-    return raw(__NR_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-}
-
-static uint64_t inode_of_socket(int fd)
-{
-    struct stat status;
-    return raw(__NR_fstat, fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
-}
-
-void audit_open(struct audit_socket *sender)
-{
-    long fd = open_socket();
-    sender->fd = -1;
-    if (fd < 0)
-        return;
-    long high = -EINVAL; /* the number is not below RLIMIT_NOFILE */
-    for (int number = HIGH_FD; high == -EINVAL && number > 2; number /= 2)
-        high = raw(__NR_fcntl, fd, F_DUPFD_CLOEXEC, number);
-    raw(__NR_close, fd);
-    if (high < 0)
-        return;
-    sender->fd = (int32_t)high;
-    sender->inode = inode_of_socket(sender->fd);
-}
-
-static int is_open(const struct audit_socket *sender)
-{
-    return sender->fd >= 0 && sender->inode && inode_of_socket(sender->fd) == sender->inode;
-}
-
-void audit_close(struct audit_socket *sender)
-{
-    if (is_open(sender))
-        raw(__NR_close, sender->fd);
-    sender->fd = -1;
-}
-
 static long send_to(long fd, const struct sockaddr_un *log, const char *text, size_t length)
 {
     return raw(__NR_sendto, fd, text, length, MSG_DONTWAIT | MSG_NOSIGNAL, log, sizeof(*log));
@@ -136,12 +96,9 @@ static void wait_for_log(long fd, const struct sockaddr_un *log)
 }
 
 /* The number of bytes sent, or -errno: -ENOENT or -ECONNREFUSED if no log reads there. */
-static long deliver(const struct audit_socket *sender, const struct sockaddr_un *log,
-                    const char *text, size_t length, int may_wait)
+static long deliver(const struct sockaddr_un *log, const char *text, size_t length, int may_wait)
 {
-    if (sender)
-        return is_open(sender) ? send_to(sender->fd, log, text, length) : -EBADF;
-    long fd = open_socket();
+    long fd = raw(__NR_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return fd;
     long result = send_to(fd, log, text, length);
@@ -153,16 +110,15 @@ static long deliver(const struct audit_socket *sender, const struct sockaddr_un 
     return result;
 }
 
-void audit_send(const struct audit_socket *sender, const char *event,
-                const struct audit_field *fields, unsigned count)
+void audit_send(int may_wait, const char *event, const struct audit_field *fields, unsigned count)
 {
     char text[2 * (AUDIT_FIELDS_MAX * (VALUE_MAX_BYTES + 32) + 128)];
     uint32_t missing = atomic_exchange_explicit(&lost_records, 0, memory_order_relaxed);
     char *end = append_journal(text, event, fields, count, missing);
-    long result = deliver(sender, &journal, text, (size_t)(end - text), !missing);
+    long result = deliver(&journal, text, (size_t)(end - text), may_wait && !missing);
     if (result == -ENOENT || result == -ECONNREFUSED) {
         end = append_syslog(text, event, fields, count, missing);
-        result = deliver(sender, &log_device, text, (size_t)(end - text), !missing);
+        result = deliver(&log_device, text, (size_t)(end - text), may_wait && !missing);
     }
     if (result < 0)
         atomic_fetch_add_explicit(&lost_records, missing + 1, memory_order_relaxed);

@@ -1,9 +1,10 @@
 /* src/reaper/reaper.c: the reaper: it clones for the root, reaps tasks, and undoes what they had.
  *
- * The reaper shares memory, descriptors and working directory with the root, but no signal
- * handlers, and it has no exit signal: the root's wait(-1) sees neither the reaper nor the tasks.
- * It has a stack of its own. Its thread pointer is the root's, but it uses no thread-local storage.
- * It sleeps on `events`, which members increment, and its own signal handler when a child ends.
+ * The reaper shares memory and working directory with the root, but no signal handlers, and it has
+ * no exit signal: the root's wait(-1) sees neither the reaper nor the tasks. It has a stack of its
+ * own. Its thread pointer is the root's, but it uses no thread-local storage. A thread of it, the
+ * cloner, shares the root's descriptors and clones; another one unmaps (space/holds.c).
+ * The reaper sleeps on `events`, which members increment, and its signal handler when a child ends.
  * It polls only for what the kernel does not report: each millisecond while a task or the root is
  * in execve, ends in thread mode, or is outlived by a vfork child, while the memory is dumpable
  * (dumpable.c), and if a hook asks for it; ten times a second while a task in thread mode lives.
@@ -19,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "arch/syscall.h"
+#include "base/delay.h"
 #include "base/futex.h"
 #include "base/raw.h"
 #include "onespace.h"
@@ -80,7 +82,7 @@ static int kill_children_in_before(struct space *space, const struct space_slot 
     for (uint32_t i = 1; i <= highest; i++) {
         struct space_slot *child = &space->slots[i];
         int32_t pid = atomic_load(&space->pids[i]);
-        if (pid > 0 && child->spawner == id && is_in_before(child)) {
+        if (pid > 0 && child->spawner == id && is_in_before(space, child)) {
             raw(__NR_kill, pid, SIGKILL);
             has_some = 1;
         }
@@ -123,6 +125,7 @@ static void log_task_end(const struct space *space, const struct space_slot *slo
 /* The task has executed another program: its process lives, but is no longer a member. */
 static void member_left(struct space *space, struct space_slot *slot)
 {
+    guard_open(&space->guard); /* never closed: the reaper changes memory of guarded tasks */
     log_task(space, slot, "task-left", NULL);
     thread_tasks_end_with_process(space, slot, SIGKILL);
     atomic_store(&slot->state, SLOT_LEFT);
@@ -161,6 +164,7 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
 {
     struct space_slot *members[MEMBER_ENDS_MAX] = {NULL}, *killed[MEMBER_ENDS_MAX] = {NULL};
     unsigned member_count = 0, killed_count = 0;
+    guard_open(&space->guard); /* as in member_left */
     /* A slot that is STARTING without a PID, or with one that is free again, would look to the end
      * of its spawner, which may be among these, as if it had not been cloned, or still ran. */
     for (unsigned i = 0; i < count; i++)
@@ -189,22 +193,38 @@ void members_ended(struct space *space, const struct member_end *ends, unsigned 
     futex_bump(&space->names); /* importers that wait for their names find them ended */
 }
 
-/* ---- One round: clone what the root has requested, reap, find departures ---- */
+/* ---- The cloner: a thread of the reaper that clones what the root has requested ----
+ *
+ * A task gets a copy of the descriptors of the thread that clones it, so the cloner shares the
+ * root's table. The reaper, which opens files of /proc, has a table of its own. In the root's, such
+ * a file would have, for moments, the number that the program's next open is to return; and if the
+ * program replaced it, the reaper would read from the program's file, and close it.
+ *
+ * The cloner sleeps on `requests`. Where it cannot be started, the reaper clones, too, and keeps
+ * the root's table. */
 
-/* Requests form a list, newest first; the order does not matter. Acquire pairs with the release of
- * reaper_request_clone: the child records are complete. */
+/* The slot whose task the cloner is making, or 0. By the cloner; a futex on which the reaper sleeps
+ * if that task has ended already. Sequentially consistent. */
+static _Atomic uint32_t cloning;
+
+/* Requests form a list, newest first; the order does not matter. The exchange pairs with that of
+ * reaper_request_clone: the child records are complete. Both are sequentially consistent, because
+ * one side stores has_cloner before, and the other reads it afterwards. */
 static void clone_children(struct space *space)
 {
-    int32_t index = atomic_exchange_explicit(&space->requests, -1, memory_order_acquire);
+    int32_t index = atomic_exchange(&space->requests, -1);
     if (index >= 0)
-        guard_open(&space->guard); /* never closed: the reaper changes memory of guarded tasks */
+        guard_open(&space->guard); /* to the child's stack; never closed */
     while (index >= 0) {
         struct space_slot *slot = &space->slots[index];
-        index = atomic_load(&slot->next_request);
         struct child *child = (struct child *)slot->child_record;
+        int announces = (int)child->reaper_announces; /* its memory may be gone after clone */
+        atomic_store(&cloning, (uint32_t)index);
+        index = atomic_load(&slot->next_request);
         child->reaper_pid = atomic_load(&space->reaper_pid);
         long pid = child_clone(child, 0);
-        if (pid > 0 && child->reaper_announces) {
+        DELAY("reaper.cloned");
+        if (pid > 0 && announces) {
             atomic_store(&slot->pid, (int32_t)pid);
             child_report_started(slot);
         }
@@ -215,7 +235,52 @@ static void clone_children(struct space *space)
             atomic_store_explicit(&slot->child_result, (int32_t)pid, memory_order_release);
             futex_wake(&slot->child_result, INT32_MAX);
         }
+        atomic_store(&cloning, 0);
+        futex_wake(&cloning, 1);
     }
+}
+
+static void cloner_main(void *argument)
+{
+    struct space *space = argument;
+    raw(__NR_prctl, PR_SET_NAME, "onespace-clone");
+    for (;;) {
+        clone_children(space);
+        futex_wait(&space->requests, (uint32_t)-1, UINT64_MAX);
+    }
+}
+
+/* Leaves the root's table of descriptors for an empty one. Where a filter denies that, it stays. */
+static void leave_descriptors(void)
+{
+#ifdef __NR_close_range
+    if (raw(__NR_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */) == 0)
+        return;
+#endif
+    if (raw(__NR_unshare, CLONE_FILES) == 0) /* before Linux 5.9 */
+        descriptors_close_range(0, ~0u);
+}
+
+static void start_cloner(struct space *space)
+{
+    atomic_store(&cloning, 0);
+    /* Before it sleeps for the first time. A request that comes when there is none after all wakes
+     * the reaper, or is found in its first round. */
+    atomic_store(&space->has_cloner, 1);
+    if (reaper_start_thread(space, LAYOUT_CLONER, cloner_main))
+        leave_descriptors();
+    else
+        atomic_store(&space->has_cloner, 0);
+}
+
+/* ---- One round: reap, find departures ---- */
+
+/* Waits until the cloner has finished with that slot. */
+static void await_cloner(const struct space *space, const struct space_slot *slot)
+{
+    uint32_t index = slot_index(space, slot);
+    while (atomic_load(&cloning) == index)
+        futex_wait(&cloning, index, UINT64_MAX);
 }
 
 /* The slot of the task that is a process with that PID, or NULL. A thread that was a task's main
@@ -242,6 +307,7 @@ static unsigned reap_some(struct space *space, struct member_end ends[MEMBER_END
         ends[count].slot = find_process(space, (int32_t)pid);
         if (!ends[count].slot)
             continue;
+        await_cloner(space, ends[count].slot);
         slot_set_cpu_times(ends[count].slot, &usage);
         count++;
     }
@@ -403,13 +469,15 @@ static void reaper_main(void *argument)
     set_signals();
     vfork_children_init();
     unmapper_init();
+    start_cloner(space);
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was written before it is seen below.
          */
         uint32_t seen = atomic_load_explicit(&space->events, memory_order_acquire);
         if (raw(__NR_getppid) != space->root_pid)
             kill_all_and_exit(space);
-        clone_children(space);
+        if (!atomic_load(&space->has_cloner))
+            clone_children(space);
         reap(space);
         in_exec = find_departures(space, &departures, in_exec);
         uint64_t timeout = in_exec ? EXEC_POLL_NS : 0;
@@ -463,17 +531,9 @@ long reaper_start(struct space *space)
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);
     signals_set_mask(signals);
-    if (pid < 0) {
+    if (pid < 0)
         raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
-        return pid;
-    }
-    /* It opens files of /proc, in the root's table, in which there may later be more descriptors
-     * than the present limit allows. */
-    struct rlimit *limit = &space->reaper_limits[RLIMIT_NOFILE];
-    struct rlimit raised = {limit->rlim_max, limit->rlim_max};
-    if (raw(__NR_prlimit64, pid, RLIMIT_NOFILE, &raised, NULL) == 0)
-        *limit = raised;
-    return 0;
+    return pid < 0 ? pid : 0;
 }
 
 long reaper_stop(struct space *space)
@@ -490,6 +550,6 @@ long reaper_stop(struct space *space)
     do
         result = raw(__NR_wait4, atomic_load(&space->reaper_pid), NULL, __WALL, NULL);
     while (result == -EINTR);
-    raw(__NR_munmap, LAYOUT_REAPER, 2 * LAYOUT_MIB); /* its stack and the unmapper's */
+    raw(__NR_munmap, LAYOUT_REAPER, 3 * LAYOUT_MIB); /* its stack and its threads' */
     return 0;
 }

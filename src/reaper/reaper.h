@@ -41,7 +41,7 @@ void thread_tasks_end_with_process(struct space *space, const struct space_slot 
 /* Forgets all: the space is new. */
 void vfork_children_init(void);
 /* Whether the task runs `before`, a function of its spawner's, in the spawner's memory. */
-int is_in_before(const struct space_slot *slot);
+int is_in_before(const struct space *space, const struct space_slot *slot);
 /* Holds the memory of these tasks, which were killed, if such a child, or one in `before`, may be
  * in it. After hold_release_all, before memory_unmap_unless_held. */
 void vfork_children_hold(struct space *space, struct space_slot *const *killed, unsigned count);

@@ -32,11 +32,13 @@ void vfork_children_init(void)
         is_held[i] = 0;
 }
 
-int is_in_before(const struct space_slot *slot)
+int is_in_before(const struct space *space, const struct space_slot *slot)
 {
     const struct child *child = (const struct child *)slot->child_record;
-    return slot_state(slot) == SLOT_STARTING && !slot_is_thread(slot) && child->before &&
-           atomic_load(&slot->child_result) == 0;
+    if (slot_state(slot) != SLOT_STARTING || slot_is_thread(slot))
+        return 0;
+    guard_open(&space->guard); /* never closed: the record is in the task's memory */
+    return child->before && atomic_load(&slot->child_result) == 0;
 }
 
 static int is_spawner_gone(struct space *space, const struct space_slot *slot)
@@ -52,7 +54,7 @@ static int is_child(struct space *space, int pid)
 {
     const struct space_slot *slot = slot_of_pid(space, pid);
     if (slot)
-        return is_in_before(slot) && is_spawner_gone(space, slot);
+        return is_in_before(space, slot) && is_spawner_gone(space, slot);
     return pid != atomic_load(&space->reaper_pid) && process_may_be_present(pid) &&
            process_presence(space, pid) == PRESENCE_HERE;
 }

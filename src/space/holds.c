@@ -347,7 +347,7 @@ void memory_reclaim(struct space *space)
  * before it increments `posted`; the thread increments `done` when it has unmapped one. Both are
  * sequentially consistent, and futexes: the thread sleeps on `posted`, the reaper on `done`. */
 
-enum { UNMAPPER_STACK = 32 * 1024 };
+enum { THREAD_STACK = 32 * 1024 };
 
 static struct {
     struct unmapper_job jobs[UNMAPPER_JOBS];
@@ -395,28 +395,28 @@ void unmapper_init(void)
 }
 
 /* Blocks signals in the thread: they must end the sleep of the reaper's main thread. */
-static int start_unmapper(struct space *space)
+int reaper_start_thread(struct space *space, uintptr_t stack, void (*function)(void *))
 {
-    const uintptr_t at = LAYOUT_REAPER + LAYOUT_MIB;
-    long stack = raw(__NR_mmap, at, UNMAPPER_STACK, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (raw_failed(stack))
+    long result = raw(__NR_mmap, stack, THREAD_STACK, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (raw_failed(result))
         return 0;
     uint64_t signals = signals_set_mask(SIGNAL_MASK_ALL);
-    long thread =
+    result =
         arch_clone(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
-                   arch_push_call((uintptr_t)stack + UNMAPPER_STACK, unmapper_main, space), NULL);
+                   arch_push_call(stack + THREAD_STACK, function, space), NULL);
     signals_set_mask(signals);
-    if (thread < 0)
-        raw(__NR_munmap, at, UNMAPPER_STACK);
-    return thread >= 0;
+    if (result < 0)
+        raw(__NR_munmap, stack, THREAD_STACK);
+    return result >= 0;
 }
 
 void unmapper_post(struct space *space, struct unmapper_job job)
 {
     uint32_t posted = atomic_load(&unmapper.posted);
     unmapper.jobs[posted % UNMAPPER_JOBS] = job;
-    unmapper.has_thread = unmapper.has_thread || start_unmapper(space);
+    unmapper.has_thread =
+        unmapper.has_thread || reaper_start_thread(space, LAYOUT_UNMAPPER, unmapper_main);
     if (unmapper.has_thread) {
         futex_bump(&unmapper.posted);
         return;

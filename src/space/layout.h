@@ -36,10 +36,11 @@
 /* In the range of slot 0: */
 #define LAYOUT_REGISTRY LAYOUT_REGION
 #define LAYOUT_MARK     (LAYOUT_REGION + 1 * LAYOUT_GIB) /* wiped in forked children */
-#define LAYOUT_REAPER                                                                              \
-    (LAYOUT_REGION + 2 * LAYOUT_GIB) /* the reaper's stack, 1 MiB on the unmapper's */
-#define LAYOUT_CACHE (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
-#define LAYOUT_XPMEM (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
+#define LAYOUT_REAPER   (LAYOUT_REGION + 2 * LAYOUT_GIB) /* its stack, and those of its threads: */
+#define LAYOUT_UNMAPPER (LAYOUT_REAPER + 1 * LAYOUT_MIB)
+#define LAYOUT_CLONER   (LAYOUT_REAPER + 2 * LAYOUT_MIB)
+#define LAYOUT_CACHE    (LAYOUT_REGION + 3 * LAYOUT_GIB) /* ld.so.cache */
+#define LAYOUT_XPMEM    (LAYOUT_REGION + 4 * LAYOUT_GIB) /* segments and permits, 4 MiB a slot */
 /* At 12 GiB the overflow of tables of intervals: space/intervals.h. */
 /* Channels, and above them their steps. */
 #define LAYOUT_INSITU (LAYOUT_REGION + 13 * LAYOUT_GIB + LAYOUT_GIB / 2)

@@ -158,7 +158,7 @@ void member_log(const struct space *space, const char *event, const struct audit
     unsigned count = 0;
     if (!space->log)
         return;
-    int is_reaper = raw(__NR_getpid) == atomic_load(&space->reaper_pid);
+    int may_wait = raw(__NR_getpid) != atomic_load(&space->reaper_pid);
     fields[count++] = (struct audit_field){"SPACE", space->name[0] ? space->name : "-", 0};
     fields[count++] = (struct audit_field){"ROOT_PID", NULL, (uint64_t)space->root_pid};
     fields[count++] = (struct audit_field){"UID", NULL, (uint64_t)raw(__NR_getuid)};
@@ -170,7 +170,7 @@ void member_log(const struct space *space, const char *event, const struct audit
         fields[count++] = *more;
     fields[count++] =
         (struct audit_field){"PROGRAM", task ? task->program : space->slots[0].program, 0};
-    audit_send(is_reaper ? &space->audit : NULL, event, fields, count);
+    audit_send(may_wait, event, fields, count);
 }
 
 /* ---- The membership mark: a robust futex of the main thread, in its libc's own list ---- */
@@ -405,9 +405,11 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
     int32_t newest = atomic_load(&space->requests);
     do
         atomic_store(&slot->next_request, newest);
-    while (!atomic_compare_exchange_weak_explicit(&space->requests, &newest, index,
-                                                  memory_order_release, memory_order_relaxed));
-    reaper_wake(space);
+    while (!atomic_compare_exchange_weak(&space->requests, &newest, index));
+    if (atomic_load(&space->has_cloner))
+        futex_wake(&space->requests, 1);
+    else
+        reaper_wake(space);
 }
 
 /* Without the reaper, the kernel kills only the tasks that have not reset PR_SET_PDEATHSIG. */

@@ -213,11 +213,14 @@ long exports_find(struct space *space, int32_t owner, const char *name, void **a
 /* By the reaper: removes all exports of the member. Freestanding. */
 void exports_remove_all(struct space *space, struct space_slot *owner);
 
-/* ---- The reaper, as members see it: member.c ---- */
+/* ---- The reaper: member.c, and reaper_start_thread in holds.c ---- */
 
+/* By the reaper: starts a thread of it with a stack at this address. Whether that worked. */
+int reaper_start_thread(struct space *space, uintptr_t stack, void (*function)(void *));
 /* Wakes the reaper. */
 void reaper_wake(struct space *space);
-/* Makes the reaper clone the kernel task of a claimed slot that has its child record. */
+/* By the root: makes the reaper clone the kernel task of a claimed slot that has its child record.
+ */
 void reaper_request_clone(struct space *space, struct space_slot *slot);
 /* By the root after the reaper's death: kills the tasks that are processes. Returns whether it
  * found one, or a task in thread mode, whose end only the reaper detects. */

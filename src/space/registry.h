@@ -356,7 +356,10 @@ struct space {
     _Atomic uint32_t had_threads;    /* sticky: a task in thread mode was made */
     _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
     _Atomic uint32_t holds_changed;  /* a hold on an ended task's memory was released */
-    _Atomic int32_t requests;        /* newest slot whose child the reaper must clone, or -1 */
+    /* The newest slot whose child must be cloned, or -1: a futex, if there is a thread that clones
+     * (reaper/reaper.c). */
+    _Atomic int32_t requests;
+    _Atomic uint32_t has_cloner;
     /* For ps, written by the unmapper (space/holds.c): what it unmaps (`first` of the job: a slot
      * or a channel) or 0; and since when (CLOCK_MONOTONIC). */
     _Atomic uint32_t unmapping;
@@ -383,7 +386,6 @@ struct space {
      * once, 0 for as many as there are slots; whether each must be guarded; and whether starts and
      * ends are logged, with digests of the programs. */
     uint32_t tasks_max, require_guard, log, log_digest;
-    struct audit_socket audit; /* the reaper's */
     uintptr_t trampoline_page; /* of tasks without a loader image, mapped once in each */
     /* Number of calls that failed because the space had no mappings left. Relaxed, by any task's
      * threads; the root reads it. */

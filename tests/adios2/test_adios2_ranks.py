@@ -57,5 +57,11 @@ def test_channel_is_opened_once(stream, start):
     assert "3 steps, then the end" in stream.finish(start(1, "open-once"), writer)
 
 
+def test_stream_is_opened_on_all_ranks_or_on_none(stream, start):
+    output = stream.finish(start(3, "open-apart"))
+    assert output.count("another rank could not open it") == 1
+    assert output.count("no writer of this space has opened it within 0 s") == 1
+
+
 def test_communicator_is_freed(stream, start):
     assert stream.finish(start(2, "communicator")).count("all freed") == 2

@@ -94,6 +94,15 @@ TEST_F(delays, memory_goes_that_is_released_while_its_owner_ends)
     }
 }
 
+// The task has ended, and the thread that has cloned it has not announced it.
+TEST_F(delays, a_task_that_ends_before_it_is_announced_has_started)
+{
+    delay_root("reaper.cloned:200000");
+    Spawned task = spawn_task({"true"});
+    EXPECT_GT(task.id, 0) << task.message;
+    EXPECT_EQ(task.wait(), 0);
+}
+
 // The program attaches to a segment of its own, before the reaper has reported that it runs.
 TEST_F(delays, a_program_that_is_faster_than_the_reaper_is_a_member)
 {

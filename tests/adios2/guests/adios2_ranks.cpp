@@ -4,7 +4,8 @@
 //   adios2_ranks communicator           Ranks owns its communicator
 //   adios2_ranks not-ready|late [precious]   rank 2 writes, ranks 0 and 1 read
 //   adios2_ranks killed                 reads a stream whose writer is killed, then FILE "killed"
-//   exists adios2_ranks open-once              the first release of a step fails in a reader's Open
+//   adios2_ranks open-once              the first release of a step fails in a reader's Open
+//   adios2_ranks open-apart             rank 2 writes; rank 1 cannot open the stream, rank 0 can
 //
 // The ranks of a reader verify that all get the same status and step.
 #include "adios2_check.hpp"
@@ -179,6 +180,37 @@ void open_once()
     read_rest(reader, MPI_COMM_WORLD);
 }
 
+// Rank 1 does not wait for the writer.
+void open_apart()
+{
+    MPI_Comm end;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == WRITER, rank, &end);
+    Ranks ranks = onespace_adios::ranks_of(end);
+    auto parameters = parameters_with(
+        {{"RendezvousReaderCount", "0"}, {"OpenTimeoutSecs", rank == 1 ? "0" : "60"}});
+    if (rank == WRITER) {
+        pause_ms(1000);
+        Writer writer(io, "data", parameters, ranks);
+        MPI_Barrier(MPI_COMM_WORLD);
+        writer.close();
+        return;
+    }
+    std::unique_ptr<Reader> reader;
+    try {
+        open_on_all(
+            ranks, "data",
+            [&] { reader = std::make_unique<Reader>(io, "data", parameters, ranks, no_reason); },
+            [&] {
+                REQUIRE(!reader == (rank == 1));
+                reader.reset();
+            });
+        print_line("opened");
+    } catch (const std::runtime_error &failure) {
+        print_line(failure.what());
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 // ---- The communicator ----
 
 int duplicates; // of MPI_COMM_WORLD, counted by callbacks of an attribute
@@ -261,6 +293,8 @@ int main(int argc, char **argv)
             read_from_killed_writer();
         else if (command == "open-once")
             open_once();
+        else if (command == "open-apart")
+            open_apart();
         else
             exchange(command == "late", argc > 2);
     });

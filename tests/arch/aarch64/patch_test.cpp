@@ -106,6 +106,7 @@ TEST(Patch, resumes_by_a_register_that_is_not_needed)
     EXPECT_EQ(scratch({svc, blr_x3}, 0), 17);
     EXPECT_EQ(scratch({svc, 0xd63f0220 /* blr x17 */}, 0), 16);
     EXPECT_EQ(scratch({svc, add_x2_x16, ret}, 0), 17);
+    EXPECT_EQ(scratch({svc, 0x48307c02 /* casp x16, x17, x2, x3, [x0] */, ret}, 0), 0);
     EXPECT_EQ(scratch({svc, svc, brk}, 0), 17);
     EXPECT_EQ(scratch({svc, br_x3}, 0), 0) << "perhaps a table of this function's";
     EXPECT_EQ(scratch({svc, nop}, 0), 0) << "the code's end";

@@ -5,7 +5,7 @@
  * By the calling convention x16 and x17 are lost in every call and return, because the linker may
  * insert code there. One of the two is free if no path from the patch site to a call, a return or
  * the like mentions it. An instruction mentions a register if its number is in one of the four
- * fields that name registers, even if the field is part of a constant.
+ * fields that name registers, even if the field is part of a constant. casp names the first of two.
  *
  * Compilers use these two last, so paths are short, and nearly all patch sites pass. */
 #include "arch/code/patch.h"
@@ -24,11 +24,15 @@ static unsigned not_mentioned(uint32_t word)
      * distance. */
     int has_one = (word & 0x7c000000u) == 0x34000000u || (word & 0xff000000u) == 0x54000000u ||
                   (word & 0x1f000000u) == 0x10000000u;
+    int is_casp = (word & 0xbfa07c00u) == 0x08207c00u;
     int has_two = ((word & 0x1c000000u) == 0x10000000u && (word & 0x1f800000u) != 0x13800000u) ||
                   (word & 0x3b000000u) == 0x39000000u;
     for (unsigned i = 0; i < (has_one ? 1u : has_two ? 2u : sizeof(places)); i++) {
         unsigned number = word >> places[i] & 31;
-        is_free &= number == 16 ? ~(unsigned)FREE_16 : number == 17 ? ~(unsigned)FREE_17 : ~0u;
+        if (number == 16)
+            is_free &= is_casp ? 0u : ~(unsigned)FREE_16;
+        else if (number == 17)
+            is_free &= ~(unsigned)FREE_17;
     }
     return is_free;
 }
