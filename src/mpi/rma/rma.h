@@ -113,7 +113,8 @@ int win_wait(struct window *window);
 int win_test(struct window *window, int *flag);
 /* MPI_Win_flush and its variants: every operation is complete when its call returns, so only order
  * remains. */
-int win_flush(struct window *window);
+int win_flush(struct window *window, int rank);
+int win_flush_all(struct window *window);
 /* MPI_Win_sync: a flush that is allowed outside of epochs, too. */
 int win_sync(struct window *window);
 

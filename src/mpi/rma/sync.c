@@ -25,7 +25,14 @@ int win_fence(struct window *window, int assertion)
     return result == MPI_SUCCESS ? window_progress(window) : result;
 }
 
-int win_flush(struct window *window)
+int win_flush(struct window *window, int rank)
+{
+    if (rank == MPI_PROC_NULL)
+        return MPI_SUCCESS;
+    return rank < 0 || rank >= window->group->ranks ? MPI_ERR_RANK : win_flush_all(window);
+}
+
+int win_flush_all(struct window *window)
 {
     if (atomic_load_explicit(&window->epochs, memory_order_relaxed) &
         (WINDOW_EPOCH_LOCKS | WINDOW_EPOCH_UNCHECKED))

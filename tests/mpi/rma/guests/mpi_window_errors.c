@@ -1,6 +1,6 @@
 /* mpi_window_errors checked|unchecked: puts, gets and accumulating calls beyond the target's part
- * are errors, and so are those outside of an epoch where the library checks epochs. None of them
- * stores anything. */
+ * are errors, and so are those outside of an epoch where the library checks epochs, and flushes of
+ * ranks that do not exist. None of them stores anything. */
 #include <limits.h>
 
 #include "mpi/guests/mpi_check.h"
@@ -104,6 +104,9 @@ static void passive(void)
     OK(MPI_Win_lock(MPI_LOCK_SHARED, next_rank, 0, window));
     ranges();
     OK(MPI_Win_flush(next_rank, window));
+    GIVES(MPI_ERR_RANK, MPI_Win_flush(ranks, window));
+    GIVES(MPI_ERR_RANK, MPI_Win_flush_local(ranks, window));
+    OK(MPI_Win_flush(MPI_PROC_NULL, window));
     OK(MPI_Win_unlock(next_rank, window));
     outside_of_epochs();
     OK(MPI_Win_lock_all(MPI_MODE_NOCHECK, window));
