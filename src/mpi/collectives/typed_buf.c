@@ -60,8 +60,7 @@ int type_check_committed(MPI_Datatype datatype)
     const struct type_layout *layouts;
     if (predefined_type_known(datatype))
         return MPI_SUCCESS;
-    int result = type_layout_find(datatype, &layouts);
-    return result == MPI_SUCCESS ? type_layout_check_committed(datatype, layouts) : result;
+    return type_layout_find_committed(datatype, &layouts);
 }
 
 /* ---- Copies ---- */

@@ -203,7 +203,7 @@ static int find_items(const struct buf_desc *transfer, struct side *side,
                       const struct predefined_type **element)
 {
     const struct type_layout *layout;
-    int error = type_layout_find(transfer->type, &layout);
+    int error = type_layout_find_committed(transfer->type, &layout);
     if (error != MPI_SUCCESS)
         return error;
     *element = layout->element;
@@ -313,8 +313,9 @@ static int accumulate(struct window *window, const struct buf_desc *origin,
     reduce_function *reduce = NULL;
     if (!element)
         return error;
-    rma_begin_access(window, target_rank, RMA_ACCUMULATE,
-                     op == MPI_NO_OP && result ? result : origin);
+    if (op == MPI_NO_OP && !result)
+        return MPI_ERR_OP;
+    rma_begin_access(window, target_rank, RMA_ACCUMULATE, op == MPI_NO_OP ? result : origin);
     if (result)
         rma_note_get(window);
     if (op == MPI_NO_OP)
@@ -396,6 +397,26 @@ int rma_accumulate(struct window *window, const struct buf_desc *origin,
         window, origin, result, target_rank, target_disp, count, type, op);
 }
 
+int rma_fetch_and_op(struct window *window, const struct buf_desc *origin,
+                     const struct buf_desc *result, int target_rank, MPI_Aint target_disp,
+                     MPI_Op op)
+{
+    if (target_rank != MPI_PROC_NULL && !predefined_type_of(origin->type))
+        return MPI_ERR_TYPE;
+    return rma_accumulate(window, origin, result, target_rank, target_disp, 1, origin->type, op);
+}
+
+/* MPICH takes integers, truth values and bytes, Open MPI any type. */
+static int may_swap(const struct predefined_type *element)
+{
+#ifdef OPEN_MPI
+    return predefined_type_is_dense(element);
+#else
+    return element && (element->class == TYPE_SIGNED || element->class == TYPE_UNSIGNED) &&
+           element->type != MPI_PACKED;
+#endif
+}
+
 static inline void swap_if_equal(char *address, const void *origin, const void *compare,
                                  void *result, size_t size)
 {
@@ -411,7 +432,7 @@ static int swap_host(struct window *window, const void *origin, const void *comp
     if (target_rank == MPI_PROC_NULL)
         return MPI_SUCCESS;
     const struct predefined_type *element = predefined_type_of(type);
-    if (!predefined_type_is_dense(element))
+    if (!may_swap(element))
         return MPI_ERR_TYPE;
     char *address =
         rma_target_address(window, target_rank, target_disp, 0, (int64_t)element->size, &error);

@@ -37,10 +37,10 @@ static int copy_derived(struct window *window, enum rma_kind kind, const struct 
 {
     const struct type_layout *target_type, *origin_type;
     int64_t lower, upper;
-    int result = type_layout_find(target_datatype, &target_type);
+    int result = type_layout_find_committed(target_datatype, &target_type);
     origin_type = target_type;
     if (result == MPI_SUCCESS && target_datatype != origin->type)
-        result = type_layout_find(origin->type, &origin_type);
+        result = type_layout_find_committed(origin->type, &origin_type);
     if (result == MPI_SUCCESS)
         result = type_layout_bounds(target_type, target_count, &lower, &upper);
     if (result != MPI_SUCCESS)

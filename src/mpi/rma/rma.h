@@ -123,10 +123,12 @@ int rma_put(struct window *window, const struct buf_desc *origin, int rank, MPI_
             MPI_Count count, MPI_Datatype type);
 int rma_get(struct window *window, const struct buf_desc *origin, int rank, MPI_Aint displacement,
             MPI_Count count, MPI_Datatype type);
-/* All accumulating functions but MPI_Compare_and_swap. result NULL: nothing is fetched. */
+/* The accumulating functions. result NULL: nothing is fetched. */
 int rma_accumulate(struct window *window, const struct buf_desc *origin,
                    const struct buf_desc *result, int rank, MPI_Aint displacement, MPI_Count count,
                    MPI_Datatype type, MPI_Op op);
+int rma_fetch_and_op(struct window *window, const struct buf_desc *origin,
+                     const struct buf_desc *result, int rank, MPI_Aint displacement, MPI_Op op);
 int rma_compare_and_swap(struct window *window, const void *origin, const void *compare,
                          void *result, MPI_Datatype datatype, int target_rank,
                          MPI_Aint target_disp);

@@ -199,7 +199,7 @@ int type_layout_find(MPI_Datatype type, const struct type_layout **layout)
     return error;
 }
 
-int type_layout_check_committed(MPI_Datatype type, const struct type_layout *layout)
+static int check_committed(MPI_Datatype type, const struct type_layout *layout)
 {
     _Atomic int *is_committed = &((struct type_layout *)layout)->is_committed;
     if (atomic_load_explicit(is_committed, memory_order_relaxed))
@@ -212,6 +212,12 @@ int type_layout_check_committed(MPI_Datatype type, const struct type_layout *lay
         return MPI_ERR_TYPE;
     atomic_store_explicit(is_committed, 1, memory_order_relaxed);
     return MPI_SUCCESS;
+}
+
+int type_layout_find_committed(MPI_Datatype type, const struct type_layout **layout)
+{
+    int error = type_layout_find(type, layout);
+    return error == MPI_SUCCESS ? check_committed(type, *layout) : error;
 }
 
 void type_layout_forget(MPI_Datatype type)

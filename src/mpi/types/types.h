@@ -126,6 +126,8 @@ static inline int loop_repeat(struct loop *loop, size_t count, int64_t stride)
 /* Finds the layout of any type, valid until the program's MPI call returns. MPI_SUCCESS or an error
  * class; MPI_ERR_INTERN: the layer does not know types that are made in this way. */
 int type_layout_find(MPI_Datatype type, const struct type_layout **layout);
+/* The same for communication: MPI_ERR_TYPE if the program has not committed the type. */
+int type_layout_find_committed(MPI_Datatype type, const struct type_layout **layout);
 /* The bounds, in bytes from the buffer's address, of the data of `count` items; both 0 if there is
  * no data. MPI_SUCCESS, or MPI_ERR_COUNT: more bytes than an address space has. */
 int type_layout_bounds(const struct type_layout *layout, MPI_Count count, int64_t *lower,
@@ -133,9 +135,6 @@ int type_layout_bounds(const struct type_layout *layout, MPI_Count count, int64_
 /* Copies between two types with the same signature. MPI_SUCCESS or an error class. */
 int type_layout_copy(const struct buf_desc *to, const struct type_layout *sink,
                      const struct buf_desc *from, const struct type_layout *source);
-/* MPI_SUCCESS if the library takes the type for communication; MPI_ERR_TYPE: the program has not
- * committed it. */
-int type_layout_check_committed(MPI_Datatype type, const struct type_layout *layout);
 /* The program frees the type. Call it before MPI does. */
 void type_layout_forget(MPI_Datatype type);
 /* The layout of a predefined type, for predefined_type_of(). NULL: out of memory. */

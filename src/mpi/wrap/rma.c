@@ -150,8 +150,8 @@ int MPI_Fetch_and_op(const void *origin_addr, void *result, MPI_Datatype target_
     if (!window)
         return pmpi()->Fetch_and_op(origin_addr, result, target_datatype, target_rank, target_disp,
                                     op, win);
-    return window_result(window, rma_accumulate(window, &source, &sink, target_rank, target_disp, 1,
-                                                target_datatype, op));
+    return window_result(window,
+                         rma_fetch_and_op(window, &source, &sink, target_rank, target_disp, op));
 }
 
 WRAP(Compare_and_swap)

@@ -1,6 +1,6 @@
 /* mpi_window_errors checked|unchecked: puts, gets and accumulating calls beyond the target's part
- * are errors, and so are those outside of an epoch where the library checks epochs, and flushes of
- * ranks that do not exist. None of them stores anything. */
+ * are errors, as are those with wrong arguments, and those outside of an epoch where the library
+ * checks epochs. None of them stores anything. */
 #include <limits.h>
 
 #include "mpi/guests/mpi_check.h"
@@ -10,7 +10,13 @@ enum { COUNT = 10 };
 static MPI_Win window;
 static long *base, value = 7, fetched, compare;
 static int outside; /* what a call outside of an epoch returns */
-static MPI_Datatype every_other, backwards;
+static MPI_Datatype every_other, backwards, uncommitted;
+static long pair[4], fetched_pair[4];
+#ifdef OPEN_MPI
+enum { swaps_numbers = MPI_SUCCESS };
+#else
+enum { swaps_numbers = MPI_ERR_TYPE };
+#endif
 
 #define GIVES(expected, call)                                                                      \
     check(class_of(call) == (expected), #call " gives " #expected, __LINE__)
@@ -70,7 +76,18 @@ static void ranges(void)
     GIVES(MPI_ERR_RMA_RANGE, swap(COUNT));
     GIVES(MPI_ERR_RMA_RANGE, put_with_request(COUNT));
     GIVES(MPI_ERR_DISP, put(-1, 1, MPI_LONG));
+    GIVES(MPI_ERR_RANK, MPI_Put(&value, 1, MPI_LONG, ranks, 0, 1, MPI_LONG, window));
     GIVES(MPI_ERR_TYPE, put(0, 1, MPI_DATATYPE_NULL));
+    GIVES(MPI_ERR_TYPE, put(0, 1, uncommitted));
+    GIVES(MPI_ERR_TYPE, MPI_Get(pair, 2, MPI_LONG, next_rank, 0, 1, uncommitted, window));
+    GIVES(MPI_ERR_TYPE, MPI_Put(pair, 1, uncommitted, next_rank, 0, 2, MPI_LONG, window));
+    GIVES(MPI_ERR_TYPE, accumulate(0, 1, uncommitted));
+    GIVES(MPI_ERR_TYPE,
+          MPI_Fetch_and_op(pair, fetched_pair, every_other, next_rank, 0, MPI_SUM, window));
+    GIVES(MPI_ERR_OP,
+          MPI_Accumulate(&value, 1, MPI_LONG, next_rank, 0, 1, MPI_LONG, MPI_NO_OP, window));
+    GIVES(swaps_numbers,
+          MPI_Compare_and_swap(&value, &compare, &fetched, MPI_DOUBLE, next_rank, 0, window));
     GIVES(MPI_ERR_TYPE, accumulate(0, 1, MPI_DATATYPE_NULL));
     GIVES(MPI_ERR_COUNT, MPI_Get_accumulate(&value, 1, MPI_LONG, &fetched, -1, MPI_LONG, next_rank,
                                             0, 1, MPI_LONG, MPI_SUM, window));
@@ -140,6 +157,7 @@ int main(int argc, char **argv)
     MPI_Type_vector(2, 1, 2, MPI_LONG, &every_other);
     MPI_Type_create_hindexed(1, (int[]){1}, (MPI_Aint[]){-(MPI_Aint)sizeof(long)}, MPI_LONG,
                              &backwards);
+    MPI_Type_contiguous(2, MPI_LONG, &uncommitted);
     MPI_Type_commit(&every_other);
     MPI_Type_commit(&backwards);
     OK(MPI_Win_allocate(COUNT * sizeof(long), sizeof(long), MPI_INFO_NULL, world, &base, &window));
@@ -157,5 +175,6 @@ int main(int argc, char **argv)
     OK(MPI_Win_free(&window));
     MPI_Type_free(&every_other);
     MPI_Type_free(&backwards);
+    MPI_Type_free(&uncommitted);
     return mpi_end();
 }
