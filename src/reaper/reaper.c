@@ -22,6 +22,7 @@
 #include "arch/syscall.h"
 #include "base/delay.h"
 #include "base/futex.h"
+#include "base/proc.h"
 #include "base/raw.h"
 #include "onespace.h"
 #include "space/member.h"
@@ -250,14 +251,23 @@ static void cloner_main(void *argument)
     }
 }
 
-/* Leaves the root's table of descriptors for an empty one. Where a filter denies that, it stays. */
+static void close_descriptor(void *context, int fd, int directory)
+{
+    (void)context;
+    if (fd != directory)
+        raw(__NR_close, fd);
+}
+
+/* Leaves the root's table of descriptors for an empty one. Where a filter denies that, it stays.
+ * The threads that it has started by now stay, too: one clones, the other one may print. */
 static void leave_descriptors(void)
 {
 #ifdef __NR_close_range
     if (raw(__NR_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */) == 0)
         return;
 #endif
-    if (raw(__NR_unshare, CLONE_FILES) == 0) /* before Linux 5.9 */
+    if (raw(__NR_unshare, CLONE_FILES) == 0 && /* before Linux 5.9 */
+        proc_each_number("/proc/self/fd", close_descriptor, NULL) < 0)
         descriptors_close_range(0, ~0u);
 }
 
@@ -468,7 +478,7 @@ static void reaper_main(void *argument)
     set_robust_word(space);
     set_signals();
     vfork_children_init();
-    unmapper_init();
+    unmapper_init(space);
     start_cloner(space);
     for (;;) {
         /* Acquire pairs with the release of futex_bump: what was written before it is seen below.
@@ -531,9 +541,17 @@ long reaper_start(struct space *space)
                           arch_push_call((uintptr_t)stack + REAPER_STACK, reaper_main, space),
                           (int32_t *)&space->reaper_pid);
     signals_set_mask(signals);
-    if (pid < 0)
+    if (pid < 0) {
         raw(__NR_munmap, LAYOUT_REAPER, REAPER_STACK);
-    return pid < 0 ? pid : 0;
+        return pid;
+    }
+    /* Where it stays in the root's table, there may later be more descriptors than the present
+     * limit allows. */
+    struct rlimit *limit = &space->reaper_limits[RLIMIT_NOFILE];
+    struct rlimit raised = {limit->rlim_max, limit->rlim_max};
+    if (raw(__NR_prlimit64, pid, RLIMIT_NOFILE, &raised, NULL) == 0)
+        *limit = raised;
+    return 0;
 }
 
 long reaper_stop(struct space *space)

@@ -48,10 +48,11 @@ struct child {
     uint32_t default_handlers; /* reset caught signals: the kernel has no CLONE_CLEAR_SIGHAND */
     uint32_t reaper_announces; /* nothing can fail once there is a process */
     int32_t directory, umask, nice;
-    uint32_t limit_mask;   /* bit i: set limits[i] */
-    uint32_t cpu_bytes;    /* 0: leave the affinity alone */
-    int32_t policy_mode;   /* memory policy, or -1 */
-    int (*before)(void *); /* the spawner's; called with its thread pointer; or NULL */
+    uint32_t limit_mask;        /* bit i: set limits[i] */
+    uint32_t cpu_bytes;         /* 0: leave the affinity alone */
+    uint32_t must_set_affinity; /* it was asked for; else it is the root's, as far as possible */
+    int32_t policy_mode;        /* memory policy, or -1 */
+    int (*before)(void *);      /* the spawner's; called with its thread pointer; or NULL */
     void *before_argument;
     uintptr_t thread_pointer;
     uintptr_t start; /* of the function in place of main: virtual, without bias; 0: main */

@@ -322,16 +322,17 @@ void memory_unmap_unless_held(struct space *space, struct space_slot *const *own
 void memory_reclaim(struct space *space)
 {
     unmapper_finish(space);
-    if (!atomic_load(&space->holds_pending) || !atomic_exchange(&space->holds_changed, 0))
-        return;
-    atomic_store(&space->holds_pending, 0);
-    uint32_t highest = atomic_load(&space->highest);
-    for (uint32_t i = 1; i <= highest; i++) {
-        struct space_slot *slot = &space->slots[i];
-        uint32_t state = slot_state(slot);
-        int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
-        if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
-            memory_unmap_unless_held(space, &slot, 1);
+    /* Again if an owner whose memory goes has held another one's. */
+    while (atomic_load(&space->holds_pending) && atomic_exchange(&space->holds_changed, 0)) {
+        atomic_store(&space->holds_pending, 0);
+        uint32_t highest = atomic_load(&space->highest);
+        for (uint32_t i = 1; i <= highest; i++) {
+            struct space_slot *slot = &space->slots[i];
+            uint32_t state = slot_state(slot);
+            int has_ended = state >= SLOT_LEFT && state <= SLOT_ABORTING;
+            if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
+                memory_unmap_unless_held(space, &slot, 1);
+        }
     }
 }
 
@@ -340,8 +341,8 @@ void memory_reclaim(struct space *space)
  * munmap may wait for another process: for the reader of a userfaultfd that watches the memory
  * (another task, which may be stopped), or for the driver of a device. If the reaper waited with
  * it, no task of the space could start or be reaped. The reaper therefore posts jobs, this thread
- * unmaps them in order, and the reaper finishes what is done in its next round. The thread starts
- * with the first job. Where a seccomp filter forbids threads, the reaper unmaps by itself.
+ * unmaps them in order, and the reaper finishes what is done in its next round. Where a seccomp
+ * filter forbids threads, the reaper unmaps by itself.
  *
  * A slot or channel is in the ring at most once, so the ring is never full. The reaper writes a job
  * before it increments `posted`; the thread increments `done` when it has unmapped one. Both are
@@ -384,14 +385,14 @@ static void unmapper_main(void *argument)
     }
 }
 
-void unmapper_init(void)
+void unmapper_init(struct space *space)
 {
     atomic_store(&unmapper.posted, 0);
     atomic_store(&unmapper.done, 0);
     atomic_store(&unmapper.has_waiter, 0);
     unmapper.finished = 0;
     unmapper.timed_out_at = UINT32_MAX;
-    unmapper.has_thread = 0;
+    unmapper.has_thread = reaper_start_thread(space, LAYOUT_UNMAPPER, unmapper_main);
 }
 
 /* Blocks signals in the thread: they must end the sleep of the reaper's main thread. */
@@ -415,8 +416,6 @@ void unmapper_post(struct space *space, struct unmapper_job job)
 {
     uint32_t posted = atomic_load(&unmapper.posted);
     unmapper.jobs[posted % UNMAPPER_JOBS] = job;
-    unmapper.has_thread =
-        unmapper.has_thread || reaper_start_thread(space, LAYOUT_UNMAPPER, unmapper_main);
     if (unmapper.has_thread) {
         futex_bump(&unmapper.posted);
         return;

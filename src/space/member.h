@@ -191,7 +191,7 @@ struct unmapper_job {
 
 /* The unmapper, a thread of the reaper; all functions are the reaper's. Forgets all jobs: the space
  * is new. */
-void unmapper_init(void);
+void unmapper_init(struct space *space);
 /* Does the job, by the thread, or at once if there can be no thread. */
 void unmapper_post(struct space *space, struct unmapper_job job);
 /* Waits `ns` at most until all posted jobs are done. Returns at once if an earlier wait has

@@ -183,7 +183,7 @@ static void set_scheduling(struct child *child)
         raw(__NR_setpriority, PRIO_PROCESS, 0, child->nice); /* as nice(1): best effort */
     if (child->cpu_bytes) {
         long result = raw(__NR_sched_setaffinity, 0, child->cpu_bytes, child->cpus);
-        if (result < 0)
+        if (result < 0 && child->must_set_affinity)
             fail(child, CHILD_AFFINITY, result);
     }
     if (child->policy_mode >= 0)

@@ -37,6 +37,7 @@ static void fill_affinity(struct child *child, const struct onespace_spawn_attr 
         child->cpu_bytes = (uint32_t)(attr->cpus_size < sizeof(child->cpus) ? attr->cpus_size
                                                                             : sizeof(child->cpus));
         memcpy(child->cpus, attr->cpus, child->cpu_bytes);
+        child->must_set_affinity = 1;
     } else if (by_reaper) {
         long size = syscall(SYS_sched_getaffinity, 0, sizeof(child->cpus), child->cpus);
         child->cpu_bytes = size > 0 ? (uint32_t)size : 0;
@@ -49,8 +50,7 @@ static void fill_nice(struct child *child, const struct onespace_spawn_attr *att
     if (attr->nice == INT32_MIN && by_reaper) {
         errno = 0;
         int nice = getpriority(PRIO_PROCESS, 0);
-        int reaper = getpriority(PRIO_PROCESS, (id_t)atomic_load(&child->space->reaper_pid));
-        if (errno == 0 && nice != reaper)
+        if (errno == 0)
             child->nice = nice;
     }
 }

@@ -153,7 +153,10 @@ static int prepare_guard(struct spawn *spawn)
                     "leave ONESPACE_SPAWN_NO_INTERPOSE, _THREAD and _CALLS out");
     if (spawn->self != &spawn->space->slots[0])
         return atomic_load(&spawn->space->guard.count) ? 0 : -ENOTSUP;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* the first such task is made once */
+    pthread_mutex_lock(&lock);
     long result = ARCH_HAS_KEYS ? guard_alloc_keys(spawn->space) : -ENOTSUP;
+    pthread_mutex_unlock(&lock);
     if (result == 0)
         guard_open(&spawn->space->guard);
     if (result < 0)
