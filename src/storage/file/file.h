@@ -38,6 +38,7 @@ enum storage_style { /* access_style, as MPI defines it for files: bits */
                      STORAGE_SEQUENTIAL = 16,
                      STORAGE_REVERSE_SEQUENTIAL = 32,
                      STORAGE_RANDOM = 64,
+                     STORAGE_VERSIONED = 128, /* no word of it: the window has versions */
 };
 
 #define STORAGE_FACTOR_AUTO (-1.0)

@@ -210,6 +210,7 @@ static int read_numbers(const struct reading *reading, struct storage_hints *hin
                              "how many versions are kept, from 0 (none) to 1000", &versions);
     hints->striping_factor = (unsigned)stripes;
     hints->versions = (unsigned)versions;
+    hints->style |= versions ? STORAGE_VERSIONED : 0;
     return result;
 }
 

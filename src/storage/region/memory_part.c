@@ -61,15 +61,18 @@ int storage_layout_divide(struct storage_layout *layout, const struct storage_hi
                         (unsigned long long)offset, (unsigned long long)page);
 }
 
-static int reserve(struct storage_part *part, uint64_t length, struct storage_error *error)
+static int reserve(struct storage_part *part, uint64_t length, unsigned style,
+                   struct storage_error *error)
 {
+    const struct storage_layout *layout = &part->layout;
+    uint64_t memory = storage_page_up(layout->memory_length), page = storage_page_size();
+    uint64_t offset = part->region.is_copy ? memory : layout->file_offset / page * page;
     part->reservation_length = storage_page_up(length);
-    part->reservation = mmap(NULL, part->reservation_length, PROT_NONE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (part->reservation != MAP_FAILED)
+    part->reservation = storage_reserve(part->reservation_length, offset,
+                                        layout->storage_first ? 0 : layout->memory_length, style);
+    if (part->reservation)
         return 0;
     int result = -errno;
-    part->reservation = NULL;
     return storage_fail(error, result,
                         "cannot reserve %llu bytes of addresses: %s; see `ulimit -v`",
                         (unsigned long long)length, strerror(-result));
@@ -97,7 +100,8 @@ static int map_storage(struct storage_part *part, void *at, int memory, unsigned
     const struct storage_layout *layout = &part->layout;
     return part->region.is_copy
                ? storage_region_map_copy(&part->region, layout->file_offset, layout->storage_length,
-                                         at, memory, storage_page_up(layout->memory_length), error)
+                                         at, memory, storage_page_up(layout->memory_length), style,
+                                         error)
                : storage_region_map(&part->region, layout->file_offset, layout->storage_length, at,
                                     style, error);
 }
@@ -110,7 +114,8 @@ static int map_both(struct storage_part *part, int memory, unsigned style,
     uint64_t inside = layout->storage_first && layout->storage_length
                           ? layout->file_offset % storage_page_size()
                           : 0;
-    int result = reserve(part, inside + layout->memory_length + layout->storage_length, error);
+    int result =
+        reserve(part, inside + layout->memory_length + layout->storage_length, style, error);
     if (result < 0)
         return result;
     part->base = (char *)part->reservation + inside;

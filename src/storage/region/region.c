@@ -6,23 +6,37 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Reserves `length` bytes of addresses that are congruent to `offset` modulo the largest folio;
- * NULL: let mmap choose. */
-static void *reserve_aligned(uint64_t offset, size_t length)
+/* Whether it matters where a mapping lies: whole entries of 2 MiB may fit into it. */
+static int matters(size_t length, unsigned style)
 {
-    size_t huge = storage_folio_max(), reserved = length + huge;
-    if (length < huge)
-        return NULL;
+    return length >= storage_folio_max() && (style & (STORAGE_SEQUENTIAL | STORAGE_VERSIONED));
+}
+
+void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned style)
+{
+    int is_aligned = (style & STORAGE_SEQUENTIAL) && !(style & STORAGE_VERSIONED);
+    size_t page = storage_page_size();
+    size_t unit = matters(length, style) ? storage_folio_max() : page;
+    size_t reserved = length + unit - page;
     char *found =
         mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)(offset - (uintptr_t)found) % huge, behind = reserved - before - length;
-    if (before)
-        munmap(found, before);
+    uint64_t wanted = offset - before + (is_aligned ? 0 : page);
+    size_t skipped = (size_t)(wanted - (uintptr_t)found) % unit;
+    size_t behind = reserved - skipped - length;
+    if (skipped)
+        munmap(found, skipped);
     if (behind)
-        munmap(found + before + length, behind);
-    return found + before;
+        munmap(found + skipped + length, behind);
+    return found + skipped;
+}
+
+/* The address of a mapping that the caller has not chosen; NULL: any. 0 or -errno. */
+static int choose_address(size_t length, uint64_t offset, unsigned style, void **address)
+{
+    *address = matters(length, style) ? storage_reserve(length, offset, 0, style) : NULL;
+    return *address || !matters(length, style) ? 0 : -errno;
 }
 
 static int register_region(struct storage_region *region, struct storage_error *error)
@@ -56,16 +70,16 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     if (length == 0)
         return 0;
     size_t whole = (size_t)storage_page_up(inside + length);
-    void *address = at                           ? (char *)at - inside
-                    : style & STORAGE_SEQUENTIAL ? reserve_aligned(file_offset - inside, whole)
-                                                 : NULL;
+    void *address = at ? (char *)at - inside : NULL, *mapping = MAP_FAILED;
+    int result = at ? 0 : choose_address(whole, file_offset - inside, style, &address);
     /* The mapping must be at an address of this task's own, which MAP_SHARED alone does not
      * guarantee: after an I/O error a page is mapped over. */
-    void *mapping = mmap(address, whole, PROT_READ | PROT_WRITE,
-                         MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), region->file.fd,
-                         (off_t)(file_offset - inside));
+    if (result == 0)
+        mapping = mmap(address, whole, PROT_READ | PROT_WRITE,
+                       MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), region->file.fd,
+                       (off_t)(file_offset - inside));
     if (mapping == MAP_FAILED) {
-        int result = -errno;
+        result = result < 0 ? result : -errno;
         if (address && !at)
             munmap(address, whole);
         return storage_fail(error, result, "%s: cannot map %zu bytes of this file: %s%s",
@@ -85,7 +99,7 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
 }
 
 int storage_region_map_copy(struct storage_region *region, uint64_t file_offset, size_t length,
-                            void *at, int memory, uint64_t memory_offset,
+                            void *at, int memory, uint64_t memory_offset, unsigned style,
                             struct storage_error *error)
 {
     uint64_t inside = file_offset % storage_page_size();
@@ -96,11 +110,17 @@ int storage_region_map_copy(struct storage_region *region, uint64_t file_offset,
     region->is_copy = 1;
     if (length == 0)
         return 0;
+    void *address = at ? (char *)at - inside : NULL, *mapping = MAP_FAILED;
+    int result = at ? 0 : choose_address(whole, memory_offset, style, &address);
     /* At an address of this task's own, as above. */
-    void *mapping = mmap(at ? (char *)at - inside : NULL, whole, PROT_READ | PROT_WRITE,
-                         MAP_SHARED_VALIDATE | (at ? MAP_FIXED : 0), memory, (off_t)memory_offset);
+    if (result == 0)
+        mapping =
+            mmap(address, whole, PROT_READ | PROT_WRITE,
+                 MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), memory, (off_t)memory_offset);
     if (mapping == MAP_FAILED) {
-        int result = -errno;
+        result = result < 0 ? result : -errno;
+        if (address && !at)
+            munmap(address, whole);
         return storage_fail(error, result,
                             "cannot map %zu bytes of memory: %s; ask for less, or see "
                             "vm.overcommit_memory and `ulimit -v`",

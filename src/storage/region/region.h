@@ -46,6 +46,15 @@ struct storage_region {
     _Atomic int failed_here;
 };
 
+/* Reserves `length` bytes of addresses, whole pages, for a mapping of a file from `offset` on,
+ * which begins `before` bytes behind the first. NULL: errno says why.
+ *
+ * A mapping at addresses congruent to its offset modulo storage_folio_max() gets one entry of the
+ * page table for 2 MiB, which `sequential` windows want. Windows with versions must not: Linux
+ * before its corrections of July 2026 does not report stores into such memory once it has taken it
+ * back (6.8 was tried), nor on devices of persistent memory any (not tried), and commits would miss
+ * them. */
+void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned style);
 /* Records a put or get. Whether the range was used so often lately that loads and stores are better
  * than system calls. */
 int storage_region_is_hot(struct storage_region *region, uint64_t offset);
@@ -58,7 +67,7 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
  * pages from `memory_offset` of the descriptor on. The owner then calls storage_region_read. Sets
  * region->is_copy. */
 int storage_region_map_copy(struct storage_region *region, uint64_t file_offset, size_t length,
-                            void *at, int memory, uint64_t memory_offset,
+                            void *at, int memory, uint64_t memory_offset, unsigned style,
                             struct storage_error *error);
 /* Reads the range from region->file into the copy. */
 int storage_region_read(struct storage_region *region, struct storage_error *error);

@@ -45,6 +45,51 @@ TEST_F(region, beside_memory_has_contiguous_addresses)
     }
 }
 
+// Whether one entry of the page table may map 2 MiB of the file there.
+static bool may_be_huge(const storage_region &region)
+{
+    auto mapping = reinterpret_cast<uintptr_t>(region.mapping);
+    return (mapping - region.file_offset / storage_page_size() * storage_page_size()) %
+               storage_folio_max() ==
+           0;
+}
+
+TEST_F(region, with_versions_is_mapped_by_small_pages)
+{
+    for (uint64_t offset : {uint64_t{0}, 3 * Page + 100}) {
+        for (unsigned style : {0u, unsigned{STORAGE_SEQUENTIAL}}) {
+            storage_region plain = {}, versioned = {};
+            open_file(plain.file);
+            open_file(versioned.file);
+            ASSERT_EQ(
+                storage_region_map(&plain, offset, 2 * storage_folio_max(), nullptr, style, &error),
+                0);
+            ASSERT_EQ(storage_region_map(&versioned, offset, 2 * storage_folio_max(), nullptr,
+                                         style | STORAGE_VERSIONED, &error),
+                      0);
+            EXPECT_TRUE(may_be_huge(plain) || !style);
+            EXPECT_FALSE(may_be_huge(versioned));
+            unmap(plain);
+            unmap(versioned);
+        }
+    }
+}
+
+TEST_F(region, with_versions_beside_memory_is_mapped_by_small_pages)
+{
+    for (int storage_first : {0, 1}) {
+        storage_part part = {};
+        open_file(part.region.file);
+        part.layout = {0, 2 * storage_folio_max(), 5 * Page, storage_first};
+        ASSERT_EQ(storage_part_map(&part, -1, STORAGE_SEQUENTIAL | STORAGE_VERSIONED, &error), 0)
+            << error.text;
+        EXPECT_FALSE(may_be_huge(part.region));
+        storage_file file = part.region.file;
+        storage_part_unmap(&part);
+        storage_file_close(&file);
+    }
+}
+
 // As another process of the node maps it, too.
 TEST_F(region, that_is_a_copy_reaches_the_file_by_flushes)
 {
