@@ -78,7 +78,7 @@ class Mpi:
 
 def none_wrong(ranks):
     """The sorted output of a guest whose ranks have found nothing wrong (tests/mpi/guests/mpi_check.h)."""
-    return [f"rank {i}: 0 wrong" for i in range(ranks)]
+    return sorted(f"rank {i}: 0 wrong" for i in range(ranks))
 
 
 # Open MPI's permission in the environment, also for a user who is root in a namespace.

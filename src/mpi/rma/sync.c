@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/futex.h"
+
 /* ---- Fence and flush ---- */
 
 enum { PROGRESS_EVERY_FLUSHES = 64 };
@@ -58,59 +60,78 @@ int win_sync(struct window *window)
 /* ---- Locks ---- */
 
 /* One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
- * number of ranks:
+ * number of ranks. A word has two classes of holders, and counts one in each half:
  *
- *   MPI_Win_lock_all           lock_all_word, low half + 1, while the high half is 0
- *   MPI_Win_lock, exclusive    lock_all_word, high half + 1, while the low half is 0; then
- *                              part 0 -> LOCK_EXCLUSIVE
- *   MPI_Win_lock, shared       part + 1, while it is not LOCK_EXCLUSIVE
+ *                              low half                          high half
+ *   lock_all_word              MPI_Win_lock_all                  MPI_Win_lock, exclusive
+ *   part                       MPI_Win_lock, shared              the same, one at a time
  *
- * Deadlock-free: a rank that owns `lock_all_word` and waits for a part waits for holders of that
- * part, and these never need `lock_all_word` to proceed. Locks are acquire, unlocks are release. */
+ * Holders of one class exclude those of the other. An exclusive lock takes both words, in this
+ * order. Deadlock-free: a rank that owns `lock_all_word` and waits for a part waits for holders of
+ * that part, and these never need `lock_all_word` to proceed.
+ *
+ * Ranks that take turns at one class may hold it at any moment, so that the other class would never
+ * find it free. A rank that waits therefore sets its class's bit, and others let it pass: they
+ * wait, too, but no longer than PATIENCE_NS, because a holder of this class may not release its
+ * lock before one of them has got it. Locks are acquire, unlocks are release; the bit guards
+ * nothing. */
 
-#define LOCK_EXCLUSIVE UINT32_MAX
-#define ONE_EXCLUSIVE  (UINT64_C(1) << 32)
+#define LOW_WAITS    (UINT64_C(1) << 31)
+#define LOW_HOLDERS  (LOW_WAITS - 1)
+#define ONE_HIGH     (UINT64_C(1) << 32)
+#define HIGH_WAITS   (UINT64_C(1) << 63)
+#define HIGH_HOLDERS (HIGH_WAITS - ONE_HIGH)
+#define PATIENCE_NS  UINT64_C(1000000)
+
+struct lock_class {
+    uint64_t step;        /* one holder */
+    uint64_t against;     /* the holders that exclude it */
+    uint64_t waits;       /* its bit */
+    uint64_t others_wait; /* the other class's bit */
+};
+
+static const struct lock_class lock_low = {1, HIGH_HOLDERS, LOW_WAITS, HIGH_WAITS},
+                               lock_high = {ONE_HIGH, LOW_HOLDERS, HIGH_WAITS, LOW_WAITS},
+                               lock_high_alone = {ONE_HIGH, LOW_HOLDERS | HIGH_HOLDERS, HIGH_WAITS,
+                                                  LOW_WAITS};
 
 /* Values of window->locked and window->locked_all. */
 enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
 
-/* Adds `step` to the word once the half under the mask `against` is zero. */
-static int lock_all_word_enter(struct window *window, uint64_t step, uint64_t against)
+static int lock_enter(struct window *window, _Atomic uint64_t *word, const struct lock_class *class)
 {
-    _Atomic uint64_t *word = &window->rma_shared->lock_all_word;
     struct wait wait = window_wait(window);
-    int result = MPI_SUCCESS;
+    uint64_t let_pass_until = 0;
+    int has_waited = 0, result = MPI_SUCCESS;
     for (;;) {
         uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
-        if (!(seen & against) &&
-            atomic_compare_exchange_weak_explicit(word, &seen, seen + step, memory_order_acquire,
-                                                  memory_order_relaxed))
-            return MPI_SUCCESS;
-        if ((seen & against) && (result = wait_round(&wait)) != MPI_SUCCESS)
+        int is_free = !(seen & class->against), lets_pass = 0;
+        if (is_free && (seen & class->others_wait) && !has_waited) {
+            uint64_t now = futex_now_ns();
+            let_pass_until = let_pass_until ? let_pass_until : now + PATIENCE_NS;
+            lets_pass = now < let_pass_until;
+        }
+        if (is_free && !lets_pass) {
+            uint64_t entered = (seen & ~class->waits) + class->step;
+            if (atomic_compare_exchange_weak_explicit(word, &seen, entered, memory_order_acquire,
+                                                      memory_order_relaxed))
+                return MPI_SUCCESS;
+            continue;
+        }
+        if (!is_free) {
+            has_waited = 1;
+            if (!(seen & class->waits)) /* if it fails, the next round tries again */
+                (void)atomic_compare_exchange_weak_explicit(
+                    word, &seen, seen | class->waits, memory_order_relaxed, memory_order_relaxed);
+        }
+        if ((result = wait_round(&wait)) != MPI_SUCCESS)
             return result;
     }
 }
 
-static void lock_all_word_leave(struct window *window, uint64_t step)
+static void lock_leave(_Atomic uint64_t *word, const struct lock_class *class)
 {
-    atomic_fetch_sub_explicit(&window->rma_shared->lock_all_word, step, memory_order_release);
-}
-
-static int part_lock_enter(struct window *window, int rank, int exclusive)
-{
-    _Atomic uint32_t *word = &window->rma_shared->rank[rank].lock;
-    struct wait wait = window_wait(window);
-    int result = MPI_SUCCESS;
-    for (;;) {
-        uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
-        int is_free = exclusive ? seen == 0 : seen != LOCK_EXCLUSIVE;
-        if (is_free && atomic_compare_exchange_weak_explicit(
-                           word, &seen, exclusive ? LOCK_EXCLUSIVE : seen + 1, memory_order_acquire,
-                           memory_order_relaxed))
-            return MPI_SUCCESS;
-        if (!is_free && (result = wait_round(&wait)) != MPI_SUCCESS)
-            return result;
-    }
+    atomic_fetch_sub_explicit(word, class->step, memory_order_release);
 }
 
 int win_lock(struct window *window, int type, int rank, int assertion)
@@ -123,6 +144,8 @@ int win_lock(struct window *window, int type, int rank, int assertion)
         return MPI_ERR_LOCKTYPE;
     if (window->locked[rank] || window->locked_all)
         return MPI_ERR_RMA_SYNC;
+    struct rma_shared *shared = window->rma_shared;
+    _Atomic uint64_t *part = &shared->rank[rank].lock;
     int exclusive = type == MPI_LOCK_EXCLUSIVE, result = MPI_SUCCESS;
     if (assertion & MPI_MODE_NOCHECK) {
         window->locked[rank] = HOLDS_UNCHECKED;
@@ -130,15 +153,15 @@ int win_lock(struct window *window, int type, int rank, int assertion)
         return result;
     }
     if (exclusive)
-        result = lock_all_word_enter(window, ONE_EXCLUSIVE, UINT32_MAX);
+        result = lock_enter(window, &shared->lock_all_word, &lock_high);
     if (result != MPI_SUCCESS)
         return result;
-    result = part_lock_enter(window, rank, exclusive);
+    result = lock_enter(window, part, exclusive ? &lock_high_alone : &lock_low);
     if (result == MPI_SUCCESS) {
         window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
         epoch_open(window, 1);
     } else if (exclusive) {
-        lock_all_word_leave(window, ONE_EXCLUSIVE);
+        lock_leave(&shared->lock_all_word, &lock_high);
     }
     return result;
 }
@@ -149,14 +172,15 @@ int win_unlock(struct window *window, int rank)
         return MPI_SUCCESS;
     if (rank < 0 || rank >= window->group->ranks)
         return MPI_ERR_RANK;
-    _Atomic uint32_t *word = &window->rma_shared->rank[rank].lock;
+    struct rma_shared *shared = window->rma_shared;
+    _Atomic uint64_t *part = &shared->rank[rank].lock;
     int held = window->locked[rank];
     window->locked[rank] = HOLDS_NONE;
     if (held == HOLDS_SHARED) {
-        atomic_fetch_sub_explicit(word, 1, memory_order_release);
+        lock_leave(part, &lock_low);
     } else if (held == HOLDS_EXCLUSIVE) {
-        atomic_store_explicit(word, 0, memory_order_release);
-        lock_all_word_leave(window, ONE_EXCLUSIVE);
+        lock_leave(part, &lock_high_alone);
+        lock_leave(&shared->lock_all_word, &lock_high);
     }
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
@@ -170,7 +194,7 @@ int win_lock_all(struct window *window, int assertion)
         return MPI_ERR_RMA_SYNC;
     int unchecked = (assertion & MPI_MODE_NOCHECK) != 0, result = MPI_SUCCESS;
     if (!unchecked)
-        result = lock_all_word_enter(window, 1, ~(uint64_t)UINT32_MAX);
+        result = lock_enter(window, &window->rma_shared->lock_all_word, &lock_low);
     if (result == MPI_SUCCESS) {
         window->locked_all = unchecked ? HOLDS_UNCHECKED : HOLDS_SHARED;
         epoch_open(window, 1);
@@ -183,7 +207,7 @@ int win_unlock_all(struct window *window)
     int held = window->locked_all;
     window->locked_all = HOLDS_NONE;
     if (held == HOLDS_SHARED)
-        lock_all_word_leave(window, 1);
+        lock_leave(&window->rma_shared->lock_all_word, &lock_low);
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
     epoch_close(window, 1);

