@@ -35,10 +35,10 @@ def test_messages_from_and_to_windows_of_one_rank(run, expect_right, directory, 
     expect_right(run(NETWORKS[0], kind, 2, "storage_messages", directory), 4)
 
 
-def test_bytes_of_one_page_on_two_nodes_are_warned_of(run, directory):
-    """Each node's client writes the whole page."""
+def test_bytes_of_one_folio_on_two_nodes_are_warned_of(run, directory):
+    """Each node's client writes whole pages, and since Linux 6.11 whole folios."""
     result = run(NETWORKS[0], "tasks", 2, "mpi_storage", directory, "one_file_at_unaligned_offsets")
-    assert f"ranks 1 and 2, on two nodes, have bytes of one page of {directory}/" in result.text, result
+    assert f"ranks 1 and 2, on two nodes, have bytes of the same 2048 KiB of {directory}/" in result.text, result
 
 
 def test_synchronising_files_that_the_server_no_longer_exports_is_an_error(nodes, run, directory, kind):

@@ -81,7 +81,7 @@ static int map_block(struct block *block, struct storage_error *error)
         result = storage_part_map(part, -1, block->hints.style, error);
     block->has_device_writes = process_uses_rdma();
     if (result < 0)
-        storage_file_revert(file);
+        storage_file_revert(file, range.offset + range.length);
     return result;
 }
 

@@ -188,30 +188,31 @@ static void warn_of_overlap(const struct storage_window *storage, const struct g
         }
 }
 
-/* The first rank of a pair on two nodes whose parts have bytes of one page prints a warning, once
- * in its process. */
-static void warn_of_common_page(const struct storage_window *storage, const struct group *group,
-                                const struct storage_claim *all, const char *call)
+/* The first rank of a pair on two nodes whose parts have bytes of one folio prints a warning, once
+ * in its process. Since Linux 6.11 NFS has folios of up to 2 MiB, and writes whole ones. */
+static void warn_of_common_folio(const struct storage_window *storage, const struct group *group,
+                                 const struct storage_claim *all, const char *call)
 {
     static _Atomic int has_warned; /* any thread that creates a window sets it, relaxed */
-    const uint64_t page = storage_page_size();
+    const uint64_t folio = storage_folio_max();
     struct storage_claim own = all[storage->rank];
     if (!own.path || !own.length)
         return;
-    own.length = round_up(own.offset % page + own.length, page);
-    own.offset -= own.offset % page;
+    own.length = round_up(own.offset % folio + own.length, folio);
+    own.offset -= own.offset % folio;
     for (int i = storage->rank + 1; i < group->ranks; i++) {
         if (group_is_intra_node(group, i) || !is_same_file(group, all, storage->rank, i) ||
             !overlap(&own, &all[i]) || !(own.is_cached_by_node || all[i].is_cached_by_node))
             continue;
         if (!atomic_exchange_explicit(&has_warned, 1, memory_order_relaxed))
             layer_message(storage->rank,
-                          "%s: ranks %d and %d, on two nodes, have bytes of one page of %s, whose "
-                          "file system keeps a copy of the page on each node: the copy that is "
-                          "written later replaces the other's bytes; begin the parts of each node "
-                          "at a multiple of %llu bytes, or give each rank a file",
-                          call, storage->rank, i, storage->hints.filename,
-                          (unsigned long long)page);
+                          "%s: ranks %d and %d, on two nodes, have bytes of the same %llu KiB of "
+                          "%s, whose file system may keep a copy of them on each node and write "
+                          "all of it: the copy that is written later replaces the other's bytes; "
+                          "begin the parts of each node at a multiple of %llu bytes, or give each "
+                          "rank a file",
+                          call, storage->rank, i, (unsigned long long)folio >> 10,
+                          storage->hints.filename, (unsigned long long)folio);
         return;
     }
 }
@@ -342,7 +343,7 @@ static int claim_part(struct storage_window *storage, const struct group *group,
     find_overlaps(storage, group, all);
     if (storage->overlaps)
         warn_of_overlap(storage, group, all, call);
-    warn_of_common_page(storage, group, all, call);
+    warn_of_common_folio(storage, group, all, call);
     struct storage_claim *claim = &all[storage->rank];
     storage->own.layout.file_offset = claim->offset;
     storage->own.layout.storage_length = claim->length;
@@ -437,6 +438,16 @@ static int open_file(struct storage_window *storage, const struct window_request
 
 /* ---- All steps ---- */
 
+/* The last byte that the window's ranks reserve in this rank's file. */
+static uint64_t end_of_claims(const struct group *group, const struct storage_claim *all)
+{
+    uint64_t end = 0;
+    for (int i = 0; i < group->ranks; i++)
+        if (is_same_file(group, all, i, group->rank) && all[i].offset + all[i].length > end)
+            end = all[i].offset + all[i].length;
+    return end;
+}
+
 static int first_error(const struct storage_claim *all, int ranks)
 {
     for (int i = 0; i < ranks; i++)
@@ -455,6 +466,7 @@ static struct storage_window *new_storage(struct window *window)
     storage->ranks = window->group->ranks;
     storage->group = window->group;
     pthread_mutex_init(&storage->mutex, NULL);
+    pthread_mutex_init(&storage->flushing, NULL);
     storage->counts = calloc(1, sizeof(*storage->counts));
     (void)agreement_comm_init(&storage->all_ranks, storage->group, storage->rank, storage->ranks);
     window->provider_data = storage;
@@ -491,7 +503,6 @@ int storage_create(struct window *window, const struct window_request *request)
         outcome = storage_map_remote_parts(window, request, sizes, class);
     }
     free(sizes);
-    free(claims);
     if (outcome == MPI_SUCCESS)
         outcome = pmpi()->Comm_dup(request->comm, &storage->all_ranks.comm);
     if (outcome == MPI_SUCCESS)
@@ -499,9 +510,10 @@ int storage_create(struct window *window, const struct window_request *request)
     if (outcome == MPI_SUCCESS)
         outcome = storage_versions_open(window, request->call);
     if (outcome != MPI_SUCCESS && storage) {
-        storage_file_revert(&storage->own.region.file);
+        storage_file_revert(&storage->own.region.file, claims ? end_of_claims(group, claims) : 0);
         storage_destroy(window);
     }
+    free(claims);
     return outcome;
 }
 
@@ -525,6 +537,7 @@ void storage_destroy(struct window *window)
     agreement_comm_free(&storage->all_ranks);
     storage_hints_clear(&storage->hints);
     pthread_mutex_destroy(&storage->mutex);
+    pthread_mutex_destroy(&storage->flushing);
     free(storage->remote_parts);
     free(storage->dirty_maps);
     free(storage->counts);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,7 +124,11 @@ int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64
     request->handle = handle;
     request->offset = offset;
     request->length = length;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers do not run in it */
     int error = pthread_create(&request->thread, NULL, flush_thread, request);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         free(request);
         return -error;
@@ -277,7 +282,9 @@ static int flush_all(struct window *window, uint64_t *bytes, struct storage_erro
         int fd = part->region.file.fd; /* another rank's is -1 */
         if (i != storage->rank && part->region.is_copy)
             fd = remote_file_descriptor(window, i);
-        int result = flush_part(storage, part, fd, 0, storage_part_size(part), error);
+        int result = i != storage->rank && remote_file_is_short(window, i)
+                         ? storage_region_fail_cut(&part->region, error)
+                         : flush_part(storage, part, fd, 0, storage_part_size(part), error);
         if (result < 0 && i != storage->rank && window->usage)
             rma_mark_dirty(window, i); /* the next call tries again */
         outcome = outcome < 0 ? outcome : result;
@@ -290,7 +297,11 @@ static int sync_window(struct window *window)
     struct storage_window *storage = window->provider_data;
     struct storage_error error = {""};
     uint64_t began = futex_now_ns(), bytes = 0;
+    /* Or a call could return while another thread's, which has taken the parts that both have
+     * dirtied, still flushes them. */
+    pthread_mutex_lock(&storage->flushing);
     int result = flush_all(window, &bytes, &error);
+    pthread_mutex_unlock(&storage->flushing);
     storage_counter_add(&storage->counts->sync, bytes, began, result);
     return storage_report(storage->rank, "MPI_Win_sync", result, &error);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mpi/pmpi/message.h"
@@ -18,20 +19,31 @@
 /* They need a descriptor of the file that the part is on. Another rank's file is opened at the
  * first use: most ranks transfer much to few others, and descriptors are scarce. */
 
+enum { REMOTE_PATH = 64 };
+
+static const char *path_of_remote_fd(char path[REMOTE_PATH], const struct group *group, int rank,
+                                     int descriptor)
+{
+    snprintf(path, REMOTE_PATH, "/proc/%d/fd/%d", group->pids[rank], descriptor);
+    return path;
+}
+
 /* Opens the file or shared memory behind a descriptor of the rank's process; -1: not possible. */
 static int open_remote_fd(const struct group *group, int rank, int descriptor)
 {
-    char path[64];
+    char path[REMOTE_PATH];
     if (descriptor < 0)
         return -1;
-    snprintf(path, sizeof(path), "/proc/%d/fd/%d", group->pids[rank], descriptor);
-    return open(path, O_RDWR | O_CLOEXEC);
+    return open(path_of_remote_fd(path, group, rank, descriptor), O_RDWR | O_CLOEXEC);
 }
 
 enum { NOT_OPENED = -2, UNAVAILABLE = -1 };
 
 struct remote_file {
     int remote_fd; /* of that rank's process */
+    /* Of the file when the window was made: the process may end, or use the number again. */
+    dev_t device;
+    ino_t inode;
     /* This process's descriptor, NOT_OPENED or UNAVAILABLE. Any thread sets it, once, from
      * NOT_OPENED. Relaxed: it guards no data. */
     _Atomic int fd;
@@ -48,9 +60,23 @@ static int remote_files_init(struct storage_window *storage)
     return storage->remote_files ? 0 : -1;
 }
 
-static void remote_file_set(struct storage_window *storage, int rank, int remote_fd)
+static int is_remote_file(const struct remote_file *file, const struct stat *status)
 {
-    storage->remote_files[rank].remote_fd = remote_fd;
+    return status->st_dev == file->device && status->st_ino == file->inode;
+}
+
+static void remote_file_set(const struct window *window, int rank, int remote_fd)
+{
+    struct storage_window *storage = window->provider_data;
+    struct remote_file *file = &storage->remote_files[rank];
+    char path[REMOTE_PATH];
+    struct stat status;
+    if (remote_fd < 0 ||
+        stat(path_of_remote_fd(path, window->group, rank, remote_fd), &status) != 0)
+        return;
+    file->remote_fd = remote_fd;
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
 }
 
 void remote_files_close(struct storage_window *storage)
@@ -77,13 +103,34 @@ int remote_file_descriptor(const struct window *window, int rank)
     int fd = atomic_load_explicit(&file->fd, memory_order_relaxed), expected = NOT_OPENED;
     if (fd != NOT_OPENED)
         return fd;
+    struct stat status;
     fd = open_remote_fd(window->group, rank, file->remote_fd);
+    if (fd >= 0 && (fstat(fd, &status) != 0 || !is_remote_file(file, &status))) {
+        close(fd);
+        errno = ESTALE;
+        fd = UNAVAILABLE;
+    }
     if (atomic_compare_exchange_strong_explicit(&file->fd, &expected, fd, memory_order_relaxed,
                                                 memory_order_relaxed))
         return fd;
     if (fd >= 0)
         close(fd); /* another thread was first */
     return expected;
+}
+
+int remote_file_is_short(const struct window *window, int rank)
+{
+    const struct storage_window *storage = window->provider_data;
+    const struct storage_region *region = &storage->remote_parts[rank].region;
+    const struct remote_file *file =
+        &storage->remote_files[storage->is_contiguous ? storage->lead_rank : rank];
+    int owner = storage->is_contiguous ? storage->lead_rank : rank;
+    char path[REMOTE_PATH];
+    struct stat status;
+    return region->length && file->remote_fd >= 0 &&
+           stat(path_of_remote_fd(path, window->group, owner, file->remote_fd), &status) == 0 &&
+           is_remote_file(file, &status) && S_ISREG(status.st_mode) &&
+           (uint64_t)status.st_size < region->file_offset + region->length;
 }
 
 /* Copies to windows with versions are stores, because only stores are tracked. */
@@ -221,7 +268,7 @@ static int map_parts(struct window *window, const struct part_record *all,
         struct storage_part *part = i == group->rank ? &storage->own : &storage->remote_parts[i];
         if (!group_is_intra_node(group, i))
             continue;
-        remote_file_set(storage, i, all[i].file);
+        remote_file_set(window, i, all[i].file);
         if (storage->is_contiguous)
             result = view_part(storage, part, all, i, error);
         else if (i != group->rank && group_in_space(group, i))

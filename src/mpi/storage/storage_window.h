@@ -45,6 +45,7 @@ struct storage_window {
     int is_closing;                  /* close has sent its outcome to all ranks */
     int close_result;                /* outcome of close, if it could not be sent */
     pthread_mutex_t mutex;           /* guards `requests` and tracking; never held across MPI */
+    pthread_mutex_t flushing;        /* one MPI_Win_sync at a time, likewise */
     struct onespace_window_request *requests;
     struct storage_counters *counts;
     int versions_kept;       /* 0: the window has no versions */
@@ -97,6 +98,8 @@ void storage_bulk_copy(struct window *window, int rank, int is_put, char *part, 
 /* remote_parts.c: a descriptor of the rank's file in this process, until remote_files_close; -1
  * with errno: none. There is one if the part is a copy. */
 int remote_file_descriptor(const struct window *window, int rank);
+/* Whether another rank's file has been cut below the end of its part; 0 if that cannot be seen. */
+int remote_file_is_short(const struct window *window, int rank);
 void remote_files_close(struct storage_window *storage);
 
 /* ---- Flushing (provider.c) ---- */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINKS_MAX = 8 };
+enum { LINKS_MAX = 16 };
 
 static int refuse(const char **refusal, const char *why)
 {
@@ -20,38 +20,39 @@ static int refuse(const char **refusal, const char *why)
 
 /* ---- Finding a name ---- */
 
-/* Opens the directory part of `path`, which is relative to `at`. */
-static int open_directory(int at, const char *path)
+/* Whether users who do not work together with its owner may write to a directory of this mode. */
+static int is_open_to_others(mode_t mode)
 {
-    char part[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    if (length >= sizeof(part))
-        return -ENAMETOOLONG;
-    memcpy(part, path, length);
-    part[length] = 0;
-    int fd = openat(at, length ? part : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES)
-        fd = openat(at, length ? part : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    return mode & S_IWOTH || (mode & S_IWGRP && mode & S_ISVTX);
 }
 
-/* 1: the entry is a symbolic link, and `target` has its content; 0: it is none, or does not exist.
- */
-static int read_link(const struct storage_entry *entry, char target[PATH_MAX], const char **refusal)
+/* Whether another user may have placed the link to redirect this job. What leads to the directory
+ * of the file may be a link that the users of a project share. */
+static int is_foreign(int directory, const struct stat *link, int is_file)
+{
+    struct stat parent;
+    if (link->st_uid == geteuid() || link->st_uid == 0)
+        return 0;
+    return is_file || fstat(directory, &parent) != 0 ||
+           (link->st_uid != parent.st_uid && is_open_to_others(parent.st_mode));
+}
+
+/* 1: the entry, the file or a directory on the way to it, is a symbolic link, and `target` has its
+ * content; 0: it is none, or does not exist. */
+static int read_link(int directory, const char *name, int is_file, char target[PATH_MAX],
+                     const char **refusal)
 {
     struct stat status;
     ssize_t length = 0;
-    /* clang-tidy does not see that fill_entry has replaced the name that was freed.
-     * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    int link = openat(entry->directory, entry->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int link = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (link < 0)
         return errno == ENOENT ? 0 : -errno;
     int result = fstat(link, &status) != 0 ? -errno : S_ISLNK(status.st_mode);
-    if (result == 1 && status.st_uid != geteuid() && status.st_uid != 0)
-        result = refuse(refusal, "this is a symbolic link of another user, and is not followed: "
-                                 "remove it, or name the file that it leads to in "
-                                 "storage_alloc_filename");
+    if (result == 1 && is_foreign(directory, &status, is_file))
+        result =
+            refuse(refusal, "a symbolic link of another user leads there, and is not followed: "
+                            "remove it, or name the file that it leads to in "
+                            "storage_alloc_filename");
     if (result == 1 && (length = readlinkat(link, "", target, PATH_MAX)) < 0)
         result = -errno;
     if (result == 1 && length == PATH_MAX)
@@ -62,12 +63,73 @@ static int read_link(const struct storage_entry *entry, char target[PATH_MAX], c
     return result;
 }
 
-static int fill_entry(struct storage_entry *entry, int at, const char *path)
+static int walk(int at, const char *path, size_t length, unsigned *links, const char **refusal);
+
+/* Opens a directory within another, whose name has `size` bytes; it may be a link. */
+static int enter(int directory, const char *text, size_t size, unsigned *links,
+                 const char **refusal)
+{
+    char name[NAME_MAX + 1], target[PATH_MAX];
+    if (size > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, text, size);
+    name[size] = 0;
+    int result = read_link(directory, name, 0, target, refusal);
+    if (result < 0)
+        return result;
+    if (result == 1)
+        return ++*links > LINKS_MAX ? -ELOOP
+                                    : walk(directory, target, strlen(target), links, refusal);
+    int entered = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return entered < 0 ? -errno : entered;
+}
+
+/* Opens the directory with the first `length` bytes of `path` as its name, relative to `at`, one
+ * component after another, so that no link of another user is followed. By O_PATH; or -errno. */
+static int walk(int at, const char *path, size_t length, unsigned *links, const char **refusal)
+{
+    const char *end = path + length;
+    int directory =
+        openat(at, length && *path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0)
+        return -errno;
+    for (;;) {
+        while (path < end && *path == '/')
+            path++;
+        const char *slash = memchr(path, '/', (size_t)(end - path));
+        size_t size = (size_t)((slash ? slash : end) - path);
+        if (size == 0)
+            return directory;
+        int next = enter(directory, path, size, links, refusal);
+        close(directory);
+        if (next < 0)
+            return next;
+        directory = next;
+        path += size;
+    }
+}
+
+/* Opens the directory part of `path`, which is relative to `at`. */
+static int open_directory(int at, const char *path, unsigned *links, const char **refusal)
+{
+    const char *slash = strrchr(path, '/');
+    int directory = walk(at, path, slash ? (size_t)(slash - path) + 1 : 0, links, refusal);
+    if (directory < 0)
+        return directory;
+    int readable = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = -errno;
+    if (readable < 0 && result == -EACCES)
+        return directory;
+    close(directory);
+    return readable < 0 ? result : readable;
+}
+
+static int fill_entry(struct storage_entry *entry, int at, const char *path, unsigned *links,
+                      const char **refusal)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (!*name)
         return *path ? -EISDIR : -ENOENT;
-    int directory = open_directory(at, path);
+    int directory = open_directory(at, path, links, refusal);
     if (directory < 0)
         return directory;
     *entry = (struct storage_entry){directory, strdup(name)};
@@ -80,17 +142,20 @@ static int fill_entry(struct storage_entry *entry, int at, const char *path)
 int storage_entry_find(struct storage_entry *entry, const char *path, const char **refusal)
 {
     char target[PATH_MAX];
+    unsigned links = 0;
     target[0] = 0;
     *refusal = NULL;
-    int result = fill_entry(entry, AT_FDCWD, path);
-    for (int links = 0; result == 0; links++) {
+    int result = fill_entry(entry, AT_FDCWD, path, &links, refusal);
+    while (result == 0) {
         struct storage_entry link = *entry;
-        result = read_link(&link, target, refusal);
+        result = read_link(link.directory, link.name, 1, target, refusal);
         if (result == 0)
             return 0;
         *entry = (struct storage_entry){-1, NULL};
         if (result == 1)
-            result = links == LINKS_MAX ? -ELOOP : fill_entry(entry, link.directory, target);
+            result = ++links > LINKS_MAX
+                         ? -ELOOP
+                         : fill_entry(entry, link.directory, target, &links, refusal);
         storage_entry_close(&link);
     }
     *entry = (struct storage_entry){-1, NULL};
@@ -112,7 +177,6 @@ static int check_file(int directory, int fd, int flags, const char **refusal)
     struct stat parent, status;
     if (fstat(directory, &parent) != 0 || fstat(fd, &status) != 0)
         return -errno;
-    mode_t mode = parent.st_mode;
     int is_expected_type = flags & O_DIRECTORY ? S_ISDIR(status.st_mode)
                                                : S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
     int is_own = status.st_uid == geteuid() || status.st_uid == parent.st_uid;
@@ -122,7 +186,7 @@ static int check_file(int directory, int fd, int flags, const char **refusal)
                    "one in storage_alloc_filename";
         return -EINVAL;
     }
-    if ((mode & S_IWOTH || (mode & S_IWGRP && mode & S_ISVTX)) && (!is_own || has_names))
+    if (is_open_to_others(parent.st_mode) && (!is_own || has_names))
         return refuse(refusal, "other users may write to its directory, and it belongs to one of "
                                "them or has another name: remove it, or use a directory of your "
                                "own");

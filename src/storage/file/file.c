@@ -141,7 +141,7 @@ static int inspect_file(struct storage_file *file, struct storage_error *error)
  * before it was. Costs nothing if it is durable already. */
 static int sync_directory(const struct storage_file *file)
 {
-    if (fsync(file->entry.directory) == 0 || errno == EINVAL || errno == ENOTSUP)
+    if (storage_fsync(file->entry.directory) == 0 || errno == EINVAL || errno == ENOTSUP)
         return 0; /* some file systems have nothing to flush there */
     if (errno != EBADF)
         return -1;
@@ -181,16 +181,20 @@ int storage_file_open(struct storage_file *file, const struct storage_hints *hin
 
 /* ---- Locks ---- */
 
+static int set_lock(int fd, struct flock *lock)
+{
+    int result;
+    while ((result = fcntl(fd, F_OFD_SETLK, lock)) != 0 && errno == EINTR)
+        ;
+    return result == 0 ? 0 : errno == EACCES || errno == EAGAIN ? -EWOULDBLOCK : -errno;
+}
+
 int storage_lock(int fd, struct flock *lock)
 {
-    while (fcntl(fd, F_OFD_SETLK, lock) != 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno == ENOLCK || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)
-            return 0; /* the file system has no locks */
-        return errno == EACCES || errno == EAGAIN ? -EWOULDBLOCK : -errno;
-    }
-    return 0;
+    int result = set_lock(fd, lock);
+    int has_no_locks =
+        result == -ENOLCK || result == -EINVAL || result == -EOPNOTSUPP || result == -ENOSYS;
+    return has_no_locks ? 0 : result;
 }
 
 /* Whether the name still leads to the open file. */
@@ -242,12 +246,12 @@ int storage_lock_alone(int fd)
     static const struct timespec pause = {.tv_nsec = 10000000};
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     unlock(fd); /* or each of two ranks would wait for the other */
-    int result = storage_lock(fd, &all);
+    int result = set_lock(fd, &all);
     for (int tries = 0; result == -EWOULDBLOCK && tries < TRIES; tries++) {
         nanosleep(&pause, NULL);
-        result = storage_lock(fd, &all);
+        result = set_lock(fd, &all);
     }
-    return result != -EWOULDBLOCK;
+    return result == 0;
 }
 
 /* ---- Space ---- */
@@ -262,6 +266,22 @@ int storage_file_is_short(int fd, uint64_t end)
 {
     struct stat status;
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+}
+
+int storage_fsync(int fd)
+{
+    int result;
+    while ((result = fsync(fd)) < 0 && errno == EINTR)
+        ;
+    return result;
+}
+
+int storage_fdatasync(int fd)
+{
+    int result;
+    while ((result = fdatasync(fd)) < 0 && errno == EINTR)
+        ;
+    return result;
 }
 
 static int write_zeros(int fd, uint64_t from, uint64_t to)
@@ -401,7 +421,7 @@ static int reserve(int fd, struct storage_range range)
     lock_holes(fd, F_WRLCK);
     result = fill_holes(fd, range.offset, range.offset + range.length);
     if (result == 0)
-        result = fsync(fd);
+        result = storage_fsync(fd);
     int saved = errno;
     lock_holes(fd, F_UNLCK);
     errno = saved;
@@ -445,18 +465,22 @@ int storage_file_reserve(struct storage_file *file, struct storage_range range,
 
 /* ---- Removing and closing ---- */
 
-void storage_file_revert(struct storage_file *file)
+void storage_file_revert(struct storage_file *file, uint64_t end)
 {
     struct stat status;
     int is_changed = file->fd >= 0 && !file->is_device &&
                      (file->is_created || !storage_file_is_short(file->fd, file->initial_size + 1));
-    if (!is_changed || !storage_lock_alone(file->fd))
+    if (!is_changed)
         return;
-    if (file->is_created)
+    int is_alone = storage_lock_alone(file->fd);
+    uint64_t size = fstat(file->fd, &status) == 0 ? (uint64_t)status.st_size : UINT64_MAX;
+    int is_ours = is_alone && (size <= end || size <= file->initial_size);
+    if (file->is_created && (is_ours || size == 0))
         (void)storage_file_unlink(file, NULL);
-    else if (fstat(file->fd, &status) == 0 && (uint64_t)status.st_size > file->initial_size)
+    else if (is_ours && size > file->initial_size)
         (void)!ftruncate(file->fd, (off_t)file->initial_size);
-    unlock(file->fd); /* for the other ranks, which revert it, too */
+    if (is_alone)
+        unlock(file->fd); /* for the other ranks, which revert it, too */
 }
 
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)

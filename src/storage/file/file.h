@@ -127,16 +127,18 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
                       struct storage_error *error);
 /* The same for any descriptor, without a message. */
 int storage_lock(int fd, struct flock *lock);
-/* Whether no other descriptor has locks on the file, as far as can be known; waits a second for
- * those of other ranks, which give up the file, too. Then this one has locked all of it. */
+/* Whether no other descriptor has locks on the file; 0 also where there are no locks. Waits a
+ * second for those of other ranks, which give up the file, too. Then this one has locked all of it.
+ */
 int storage_lock_alone(int fd);
 /* Reserves space on the device for every byte of the range, so that -ENOSPC, -EFBIG and others are
  * reported before anything is mapped. The first flush makes the reservation durable. */
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
                          struct storage_error *error);
-/* Undoes storage_file_open and _reserve: removes a new file, truncates a longer one to its old
- * size; unless another window or job has locked some of it. Gives up the locks. */
-void storage_file_revert(struct storage_file *file);
+/* Undoes storage_file_open and _reserve, of the window's ranks up to byte `end`: removes a new file,
+ * truncates a longer one to its old size. Unless the file has bytes, and another window or job has
+ * locked some of it, had made it longer than `end`, or that cannot be known. Gives up the locks. */
+void storage_file_revert(struct storage_file *file, uint64_t end);
 /* Removes the name if it still names this file. Keeps a block device. */
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error);
 void storage_file_close(struct storage_file *file);
@@ -146,6 +148,10 @@ void storage_file_close(struct storage_file *file);
 int storage_size_is_forbidden(uint64_t bytes);
 /* Whether the file is a regular one that ends before `end`. */
 int storage_file_is_short(int fd, uint64_t end);
+/* fsync and fdatasync, which a signal does not end: file systems that wait for a server may let it.
+ * Write-back goes on, and the next call reports its errors. -1 with errno. */
+int storage_fsync(int fd);
+int storage_fdatasync(int fd);
 
 /* ---- Direct I/O ---- */
 

@@ -37,12 +37,12 @@ static const char *name_of(const struct storage_region *region, char *buffer, si
     return name ? name : "another rank's file";
 }
 
-static int report(const struct storage_region *region, int fd, struct storage_error *error)
+static int report(const struct storage_region *region, int is_cut, struct storage_error *error)
 {
     int number = atomic_load_explicit(region->failed, memory_order_relaxed);
     char buffer[PATH_MAX + 128];
     const char *name = name_of(region, buffer, sizeof(buffer));
-    if (is_truncated(region, fd))
+    if (is_cut)
         return storage_fail(error, -EIO,
                             "%s: the file was cut below the end of this window (byte %llu) while "
                             "it was in use: what was stored there is lost; free the window",
@@ -75,10 +75,13 @@ static int write_copy(const struct storage_region *region, int fd, struct storag
 static int write_back(const struct storage_region *region, int fd, struct storage_range range)
 {
     if (region->is_copy || (region->is_view && fd >= 0))
-        return fdatasync(fd);
+        return storage_fdatasync(fd);
     uintptr_t first = (uintptr_t)region->base + range.offset, last = first + range.length;
     first &= -storage_page_size();
-    return msync((void *)first, last - first, MS_SYNC);
+    int result;
+    while ((result = msync((void *)first, last - first, MS_SYNC)) < 0 && errno == EINTR)
+        ;
+    return result;
 }
 
 int storage_region_check(struct storage_region *region, int fd, struct storage_error *error)
@@ -87,7 +90,13 @@ int storage_region_check(struct storage_region *region, int fd, struct storage_e
         set_failed(region, EIO);
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
         return 0;
-    return report(region, fd, error);
+    return report(region, is_truncated(region, fd), error);
+}
+
+int storage_region_fail_cut(struct storage_region *region, struct storage_error *error)
+{
+    set_failed(region, EIO);
+    return report(region, 1, error);
 }
 
 int storage_region_flush(struct storage_region *region, int fd, struct storage_range range,
@@ -113,5 +122,5 @@ int storage_region_flush(struct storage_region *region, int fd, struct storage_r
     /* Checked again: the SIGBUS handler may have replaced a page meanwhile. */
     if (atomic_load_explicit(region->failed, memory_order_relaxed) == 0)
         return 0;
-    return report(region, fd, error);
+    return report(region, is_truncated(region, fd), error);
 }

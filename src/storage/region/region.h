@@ -91,6 +91,9 @@ int storage_region_flush(struct storage_region *region, int fd, struct storage_r
  * stored. fd: as for storage_region_flush. */
 int storage_region_check(struct storage_region *region, int fd, struct storage_error *error);
 
+/* For a caller that has found the file cut: the region fails, as if storage_region_check had. */
+int storage_region_fail_cut(struct storage_region *region, struct storage_error *error);
+
 /* Copies to and from the region at an offset, without a fault per page; for 64 KiB and more. fd: of
  * its file, for reading and writing, or -1; not used for a copy. Loads and stores copy the bytes
  * that system calls cannot copy. A tracked region is only stored into, because only stores are

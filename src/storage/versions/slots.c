@@ -12,17 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int flush(int fd)
-{
-    return fdatasync(fd);
-}
-
 static int random_bytes(void *bytes, size_t size)
 {
     return getrandom(bytes, size, 0) == (ssize_t)size ? 0 : -1;
 }
 
-const struct versions_io versions_io_system = {pwrite, flush, fsync, random_bytes};
+const struct versions_io versions_io_system = {pwrite, storage_fdatasync, storage_fsync,
+                                               random_bytes};
 
 /* ---- The directory ---- */
 
@@ -126,14 +122,32 @@ void versions_directory_remove(int directory, int lock, const char *path)
     free(name);
 }
 
+/* Whether the open file is still the directory's `lock`: an opening that fails may have removed it
+ * before it was locked. */
+static int is_lock_of(int directory, int fd)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 &&
+           fstatat(directory, "lock", &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error)
 {
+    enum { TRIES = 100 };
     struct flock lock = {.l_type = F_WRLCK, .l_start = rank, .l_len = count};
-    const char *refusal;
-    *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
-    int is_open = *fd >= 0;
-    int result = is_open ? storage_lock(*fd, &lock) : *fd;
+    const char *refusal = NULL;
+    int is_open = 0, result = -ESTALE;
+    for (int tries = 0; result == -ESTALE && tries < TRIES; tries++) {
+        if (is_open)
+            close(*fd);
+        *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
+        is_open = *fd >= 0;
+        result = is_open ? storage_lock(*fd, &lock) : *fd;
+        if (result == 0 && !is_lock_of(directory, *fd))
+            result = -ESTALE;
+    }
     if (result == 0)
         return 0;
     if (is_open)

@@ -42,7 +42,7 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
         if (made == 0)
             use(mapped);
         else
-            storage_file_revert(&mapped.file);
+            storage_file_revert(&mapped.file, Offset + Size);
         unmap(mapped);
     }
 

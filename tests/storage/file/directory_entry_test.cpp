@@ -76,6 +76,24 @@ TEST_F(entry, that_is_a_link_of_another_user_is_refused)
     }
 }
 
+TEST_F(entry, behind_a_link_of_another_user_is_refused_where_all_may_write)
+{
+    ASSERT_EQ(mkdir(path("there").c_str(), 0700), 0);
+    ASSERT_EQ(symlink("there", path("way").c_str()), 0);
+    open_to_all(01777);
+    EXPECT_EQ(open_window(path("way/data")), 0) << "the caller's own: " << error.text;
+    NEED_ROOT(give_to_other(path("way")));
+    for (mode_t mode : {01777, 0777, 01770}) {
+        open_to_all(mode);
+        EXPECT_EQ(open_window(path("way/data")), -EPERM) << error.text;
+        EXPECT_TRUE(says("symbolic link of another user")) << error.text;
+        EXPECT_EQ(open_window(path("there/../way/../there/data")), -EPERM) << error.text;
+    }
+    open_to_all(0770); // a group's
+    EXPECT_EQ(open_window(path("way/data")), 0) << error.text;
+    EXPECT_EQ(size_of(path("there/data")), 0);
+}
+
 TEST_F(entry, of_another_user_is_refused_where_all_may_write)
 {
     std::ofstream(path("data")).flush();

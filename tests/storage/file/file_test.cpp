@@ -126,7 +126,7 @@ TEST_F(file, of_impossible_size_is_refused)
     open_file(made);
     EXPECT_LT(storage_file_reserve(&made, {0, UINT64_C(1) << 62}, &error), 0);
     EXPECT_LT(storage_file_reserve(&made, {UINT64_MAX - 1, 100}, &error), 0);
-    storage_file_revert(&made);
+    storage_file_revert(&made, 0);
     EXPECT_EQ(size_of(path()), -1) << "a new file is removed";
     storage_file_close(&made);
 }
@@ -141,7 +141,7 @@ TEST_F(file, that_was_there_gets_its_size_back)
     EXPECT_FALSE(made.is_created);
     ASSERT_EQ(storage_file_reserve(&made, {0, 100000}, &error), 0);
     EXPECT_EQ(size_of(path()), 100000);
-    storage_file_revert(&made);
+    storage_file_revert(&made, 100000);
     EXPECT_EQ(size_of(path()), 1234);
     storage_file_close(&made);
 }
@@ -154,16 +154,34 @@ TEST_F(file, that_another_window_has_locked_stays)
     ASSERT_EQ(storage_file_lock(&other, {0, 100}, 0, &error), 0) << error.text;
     ASSERT_EQ(storage_file_reserve(&other, {0, 100}, &error), 0) << error.text;
     EXPECT_EQ(storage_file_lock(&made, {0, 100}, 0, &error), -EWOULDBLOCK);
-    storage_file_revert(&made); // which has created it
+    storage_file_revert(&made, 100); // which has created it
     EXPECT_EQ(size_of(path()), 100);
     storage_file_close(&made);
     open_file(made);
     ASSERT_EQ(storage_file_lock(&made, {200, 100}, 0, &error), 0) << error.text;
     ASSERT_EQ(storage_file_reserve(&made, {200, 100}, &error), 0) << error.text;
-    storage_file_revert(&other);
+    storage_file_revert(&other, 300);
     EXPECT_EQ(size_of(path()), 300);
     storage_file_close(&other);
     storage_file_close(&made);
+}
+
+// It came after the file was opened, and is gone with its locks.
+TEST_F(file, that_another_window_has_made_longer_stays)
+{
+    for (int is_created : {1, 0}) {
+        storage_file made, other;
+        open_file(made);
+        EXPECT_EQ(made.is_created, is_created);
+        open_file(other);
+        uint64_t offset = made.initial_size + 1000;
+        ASSERT_EQ(storage_file_reserve(&other, {offset, 100}, &error), 0) << error.text;
+        storage_file_close(&other);
+        ASSERT_EQ(storage_file_reserve(&made, {0, 50}, &error), 0) << error.text;
+        storage_file_revert(&made, 50);
+        EXPECT_EQ(size_of(path()), static_cast<long>(offset) + 100);
+        storage_file_close(&made);
+    }
 }
 
 TEST_F(file, that_was_removed_before_it_was_locked_is_refused)
@@ -171,7 +189,7 @@ TEST_F(file, that_was_removed_before_it_was_locked_is_refused)
     storage_file made, other;
     open_file(made);
     open_file(other);
-    storage_file_revert(&made);
+    storage_file_revert(&made, 0);
     storage_file_close(&made);
     EXPECT_EQ(storage_file_lock(&other, {0, 100}, 0, &error), -ESTALE);
     storage_file_close(&other);

@@ -84,7 +84,7 @@ TEST_F(hints, are_all_read)
     EXPECT_EQ(found.offset, 1000u);
     EXPECT_EQ(found.factor, STORAGE_FACTOR_AUTO);
     EXPECT_TRUE(found.storage_first && found.unlink && found.discard);
-    EXPECT_EQ(found.style, unsigned(STORAGE_READ_MOSTLY | STORAGE_RANDOM));
+    EXPECT_EQ(found.style, unsigned(STORAGE_READ_MOSTLY | STORAGE_RANDOM | STORAGE_VERSIONED));
     EXPECT_EQ(found.perm, 0644u);
     EXPECT_EQ(found.striping_factor, 8u);
     EXPECT_EQ(found.striping_unit, 131072u);
