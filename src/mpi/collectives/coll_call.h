@@ -50,6 +50,8 @@ static inline struct handle_entry *communicator_entry(MPI_Comm comm)
 {
     uintptr_t handle = (uintptr_t)comm;
     struct handle_entry *entry = atomic_load_explicit(&communicator_last, memory_order_relaxed);
+    if (!handle) /* what a freed entry has */
+        return NULL;
     if (entry && atomic_load_explicit(&entry->handle, memory_order_acquire) == handle)
         return entry;
     entry = handle_table_entry(&communicator_table, handle);

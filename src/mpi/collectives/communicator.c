@@ -133,8 +133,8 @@ static int share_memory(struct communicator *communicator, struct agreement *agr
     const struct engine_setup *setup = all;
     communicator->memory = result == MPI_SUCCESS ? setup->memory : NULL;
     *algorithm = result == MPI_SUCCESS ? setup->algorithm : ENGINE_AUTOMATIC;
-    if (result != MPI_SUCCESS)
-        shared_block_free(own.memory);
+    if (result != MPI_SUCCESS && own.memory)
+        shared_block_retire(own.memory); /* others may have received it */
     return result;
 }
 

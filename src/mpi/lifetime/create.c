@@ -261,6 +261,7 @@ int window_create(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     const void *all;
     result = agreement_allgather(agreement, &proposal, sizeof(proposal), &all);
     request.proposals = all;
+    int has_gathered = result == MPI_SUCCESS;
     int32_t provider = -1;
     if (result == MPI_SUCCESS) {
         provider = provider_of_all(request.proposals, agreement->group->ranks);
@@ -269,8 +270,10 @@ int window_create(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     *is_ours = result != MPI_SUCCESS || provider >= 0;
     if (result == MPI_SUCCESS && *is_ours)
         result = build(window, &request, providers[provider]);
-    else if (proposal.rma_shared)
+    else if (proposal.rma_shared && has_gathered)
         shared_block_free(proposal.rma_shared);
+    else if (proposal.rma_shared)
+        shared_block_retire(proposal.rma_shared); /* others may use it */
     if (result == MPI_SUCCESS && *is_ours) {
         *(void **)base = window->base;
         *handle = window->handle;

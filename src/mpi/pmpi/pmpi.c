@@ -200,9 +200,9 @@ static void create_self_comm(void)
 MPI_Comm pmpi_self_comm(void)
 {
     pthread_mutex_lock(&self_comm_mutex);
-    if (!self_comm_exists && !is_finalized)
+    if (!self_comm_exists && !is_finalized && pmpi_has_world()) /* else there is no MPI_COMM_SELF */
         create_self_comm();
-    MPI_Comm found = is_finalized ? MPI_COMM_NULL : self_comm;
+    MPI_Comm found = is_finalized || !self_comm_exists ? MPI_COMM_NULL : self_comm;
     pthread_mutex_unlock(&self_comm_mutex);
     return found;
 }

@@ -160,8 +160,8 @@ int pmpi_has_world(void);
 /* ---- A communicator of this process alone ---- */
 
 /* A communicator on which the layer tests what the library accepts. Created at the first call; its
- * errors are returned. MPI_COMM_NULL: MPI is about to end or is out of resources. For one call that
- * involves no other rank; any thread. */
+ * errors are returned. MPI_COMM_NULL: MPI is about to end or is out of resources, or the program
+ * uses sessions alone. For one call that involves no other rank; any thread. */
 MPI_Comm pmpi_self_comm(void);
 /* MPI_Finalize: frees it. Later calls get MPI_COMM_NULL. */
 void pmpi_self_comm_free(void);

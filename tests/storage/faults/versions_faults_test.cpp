@@ -144,10 +144,10 @@ TEST_P(versions_faults, reads)
 
 TEST_P(versions_faults, flushes)
 {
-    fail_each({}, Call::fdatasync, {EIO, ENOSPC});
+    fail_each({}, Call::fdatasync, {EIO, ENOSPC, EINTR});
     EXPECT_GT(full_marks, 0u);
     EXPECT_GT(other_full, 0u);
-    fail_each({}, Call::fsync, {EIO, ENOSPC});
+    fail_each({}, Call::fsync, {EIO, ENOSPC, EINTR});
 }
 
 TEST_P(versions_faults, reservations)
