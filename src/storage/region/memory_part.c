@@ -69,7 +69,7 @@ static int reserve(struct storage_part *part, uint64_t length, unsigned style,
     uint64_t offset = part->region.is_copy ? memory : layout->file_offset / page * page;
     part->reservation_length = storage_page_up(length);
     part->reservation = storage_reserve(part->reservation_length, offset,
-                                        layout->storage_first ? 0 : layout->memory_length, style);
+                                        layout->storage_first ? 0 : memory, style);
     if (part->reservation)
         return 0;
     int result = -errno;

@@ -45,6 +45,16 @@ TEST_F(region, beside_memory_has_contiguous_addresses)
     }
 }
 
+TEST_F(region, of_memory_alone_has_any_length)
+{
+    storage_part part = {};
+    part.region.file.fd = -1;
+    part.layout.memory_length = 100001;
+    ASSERT_EQ(storage_part_map(&part, -1, 0, &error), 0) << error.text;
+    memset(part.base, 1, 100001);
+    storage_part_unmap(&part);
+}
+
 // Whether one entry of the page table may map 2 MiB of the file there.
 static bool may_be_huge(const storage_region &region)
 {

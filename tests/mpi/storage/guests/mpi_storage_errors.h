@@ -207,3 +207,26 @@ CASE(truncation_is_an_error_at_sync)
     CHECK(errors_handled == 1);
     OK(MPI_Errhandler_free(&handler));
 }
+
+/* Of the rank that has put there, before the file's own rank synchronises. */
+CASE(truncation_of_anothers_file_is_an_error_at_sync)
+{
+    char *base, *path = path_of("cut", rank), value = 5;
+    long page = sysconf(_SC_PAGESIZE);
+    int last = ranks - 1;
+    MPI_Win window = open_window(16 * page, path, NULL, &base);
+    OK(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN));
+    if (rank == 0) {
+        OK(MPI_Win_lock(MPI_LOCK_SHARED, last, 0, window));
+        OK(MPI_Put(&value, 1, MPI_CHAR, last, 9 * page, 1, MPI_CHAR, window));
+        OK(MPI_Win_unlock(last, window));
+    }
+    MPI_Barrier(world);
+    if (rank == last)
+        CHECK(truncate(path, page) == 0);
+    MPI_Barrier(world);
+    if (rank == 0)
+        CHECK(class_of(MPI_Win_sync(window)) == MPI_ERR_IO);
+    MPI_Barrier(world);
+    CHECK(class_of(MPI_Win_free(&window)) == MPI_ERR_IO);
+}
