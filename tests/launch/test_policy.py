@@ -297,7 +297,7 @@ def test_tasks_of_tasks_and_of_a_named_space_are_recorded(machine, journal, gues
 
 def test_end_of_a_killed_root_is_recorded(machine, journal):
     machine.write("log = true")
-    run = machine.job.start([*machine.prefix, *RUN, "sh", "-c", "echo up; sleep 1000; :"])
+    run = machine.job.start([*machine.prefix, *RUN, "sh", "-c", "echo up; sleep 1000 >/dev/null 2>&1; :"])
     run.wait_for("up")
     root = int(journal.fields()[0]["ONESPACE_ROOT_PID"])
     os.kill(root, signal.SIGKILL)

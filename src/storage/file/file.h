@@ -135,9 +135,10 @@ int storage_lock_alone(int fd);
  * reported before anything is mapped. The first flush makes the reservation durable. */
 int storage_file_reserve(struct storage_file *file, struct storage_range range,
                          struct storage_error *error);
-/* Undoes storage_file_open and _reserve, of the window's ranks up to byte `end`: removes a new file,
- * truncates a longer one to its old size. Unless the file has bytes, and another window or job has
- * locked some of it, had made it longer than `end`, or that cannot be known. Gives up the locks. */
+/* Undoes storage_file_open and _reserve, of the window's ranks up to byte `end`: removes a new
+ * file, truncates a longer one to its old size. Unless the file has bytes, and another window or
+ * job has locked some of it, had made it longer than `end`, or that cannot be known. Gives up the
+ * locks. */
 void storage_file_revert(struct storage_file *file, uint64_t end);
 /* Removes the name if it still names this file. Keeps a block device. */
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error);

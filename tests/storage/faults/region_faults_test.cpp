@@ -80,7 +80,8 @@ class region_faults : public Region, public testing::WithParamInterface<unsigned
             EXPECT_LT(again, 0) << "a flush that failed is tried again into success";
             return;
         }
-        EXPECT_FALSE(fault.call == Call::msync && !fault.is_passing()) << "a flush failed, and nothing says so";
+        EXPECT_FALSE(fault.call == Call::msync && !fault.is_passing())
+            << "a flush failed, and nothing says so";
         std::vector<char> in_file(Size);
         int fd = open(path().c_str(), O_RDONLY);
         EXPECT_EQ(pread(fd, in_file.data(), Size, Offset), static_cast<ssize_t>(Size));
