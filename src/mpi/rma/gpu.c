@@ -70,7 +70,7 @@ static const struct driver *find_loaded_driver(void)
     if (known)
         return known;
     pthread_mutex_lock(&mutex);
-    if (!(known = atomic_load_explicit(&driver, memory_order_relaxed)))
+    if (!atomic_load_explicit(&driver, memory_order_relaxed))
         find_driver();
     pthread_mutex_unlock(&mutex);
     return atomic_load_explicit(&driver, memory_order_acquire);
