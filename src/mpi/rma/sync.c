@@ -74,7 +74,7 @@ int win_sync(struct window *window)
  * find it free. A rank that waits therefore sets its class's bit, and others let it pass: they
  * wait, too, but no longer than PATIENCE_NS, because a holder of this class may not release its
  * lock before one of them has got it. Locks are acquire, unlocks are release; the bit guards
- * nothing. */
+ * nothing. tests/models/window_lock.pml checks it. */
 
 #define LOW_WAITS    (UINT64_C(1) << 31)
 #define LOW_HOLDERS  (LOW_WAITS - 1)

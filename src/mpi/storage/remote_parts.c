@@ -41,7 +41,7 @@ enum { NOT_OPENED = -2, UNAVAILABLE = -1 };
 
 struct remote_file {
     int remote_fd; /* of that rank's process */
-    /* Of the file when the window was made: the process may end, or use the number again. */
+    /* The file's when the window was made: the process may end, or use the number again. */
     dev_t device;
     ino_t inode;
     /* This process's descriptor, NOT_OPENED or UNAVAILABLE. Any thread sets it, once, from

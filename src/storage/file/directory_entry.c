@@ -26,8 +26,8 @@ static int is_open_to_others(mode_t mode)
     return mode & S_IWOTH || (mode & S_IWGRP && mode & S_ISVTX);
 }
 
-/* Whether another user may have placed the link to redirect this job. What leads to the directory
- * of the file may be a link that the users of a project share. */
+/* Whether another user may have placed the link to redirect this job. The users of a project may
+ * share a link on the way to the file's directory. */
 static int is_foreign(int directory, const struct stat *link, int is_file)
 {
     struct stat parent;

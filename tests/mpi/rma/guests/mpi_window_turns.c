@@ -1,11 +1,10 @@
-/* mpi_window_turns shared|all|both|held: locks that other ranks take in turns, without a pause in
- * which nobody has one.
+/* mpi_window_turns CASE: locks that other ranks take in turns, so that one of them always has one.
  *
- *   shared   all other ranks poll rank 0's part under shared locks until rank 1's exclusive one has
- * let it store all      the same, polling under MPI_Win_lock_all both     ranks of odd number lock
- * exclusively, those of even number lock all, 200 times each held     a rank gets a shared lock
- * although another one waits for an exclusive lock: the holder of a shared lock releases it only
- * then */
+ *   shared  all others poll rank 0's part under shared locks until rank 1 has stored there
+ *   all     the same, under MPI_Win_lock_all
+ *   both    odd ranks lock exclusively, even ranks lock all, 200 times each
+ *   held    rank 0 has a shared lock until rank 2 gets one, while rank 1 waits for an exclusive one
+ */
 #include "mpi/guests/mpi_check.h"
 
 static MPI_Win window;

@@ -208,7 +208,7 @@ CASE(truncation_is_an_error_at_sync)
     OK(MPI_Errhandler_free(&handler));
 }
 
-/* Of the rank that has put there, before the file's own rank synchronises. */
+/* For the rank that has put there, before the file's own rank synchronises. */
 CASE(truncation_of_anothers_file_is_an_error_at_sync)
 {
     char *base, *path = path_of("cut", rank), value = 5;
