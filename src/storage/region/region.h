@@ -50,10 +50,9 @@ struct storage_region {
  * which begins `before` bytes behind the first. NULL: errno says why.
  *
  * A mapping at addresses congruent to its offset modulo storage_folio_max() gets one entry of the
- * page table for 2 MiB, which `sequential` windows want. Windows with versions must not: Linux
- * before its corrections of July 2026 does not report stores into such memory once it has taken it
- * back (6.8 was tried), nor on devices of persistent memory any (not tried), and commits would miss
- * them. */
+ * page table for 2 MiB, which `sequential` windows want. Windows with versions must not: Linux 6.8
+ * does not report stores into such memory that it has taken back before the next commit (6.12.117
+ * and 6.18.44 do); into persistent memory perhaps none (not tried). */
 void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned style);
 /* Records a put or get. Whether the range was used so often lately that loads and stores are better
  * than system calls. */
