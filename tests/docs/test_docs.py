@@ -247,7 +247,8 @@ def test_debugging_recipe_shows_the_stack_of_a_task(tmp_path):
         try:
             assert os.read(root.stdout.fileno(), 1) == b"x" and os.read(root.stdout.fileno(), 1) == b"x"
             reaper = int(Path(f"/proc/{root.pid}/task/{root.pid}/children").read_text().split()[-1])  # the youngest
-            task = Path(f"/proc/{reaper}/task/{reaper}/children").read_text().split()[-1]
+            children = [threads.read_text() for threads in Path(f"/proc/{reaper}/task").glob("*/children")]
+            task = " ".join(children).split()[-1]
             commands = subprocess.run(["sh", "-c", recipe.replace("PID", task)], capture_output=True,
                                       text=True, timeout=300, check=True).stdout
             (tmp_path / "tasks.gdb").write_text(commands)

@@ -295,9 +295,11 @@ def test_tasks_of_tasks_and_of_a_named_space_are_recorded(machine, journal, gues
     assert {record["ONESPACE_SPACE"] for record in records[1:]} == {"named"}, records
 
 
-def test_end_of_a_killed_root_is_recorded(machine, journal):
+def test_end_of_a_killed_root_is_recorded(machine, journal, tmp_path):
+    """Without a terminal, whose hangup would end the task, too."""
     machine.write("log = true")
-    run = machine.job.start([*machine.prefix, *RUN, "sh", "-c", "echo up; sleep 1000 >/dev/null 2>&1; :"])
+    os.mkfifo(tmp_path / "fifo")
+    run = machine.job.start([*machine.prefix, *RUN, "sh", "-c", "echo up; read x <$0", tmp_path / "fifo"])
     run.wait_for("up")
     root = int(journal.fields()[0]["ONESPACE_ROOT_PID"])
     os.kill(root, signal.SIGKILL)
