@@ -499,6 +499,8 @@ static void reaper_main(void *argument)
         timeout = shorter_timeout(timeout, dumpable_poll());
         timeout = shorter_timeout(timeout, check_root(space));
         memory_reclaim(space);
+        if (atomic_load(&space->requests) >= 0) /* one that waited for that */
+            futex_wake(&space->requests, 1);
         if (atomic_load(&space->closing)) {
             unmapper_wait(CLOSE_WAIT_NS);
             kill_all_and_exit(space);

@@ -323,7 +323,11 @@ void memory_reclaim(struct space *space)
 {
     unmapper_finish(space);
     /* Again if an owner whose memory goes has held another one's. */
-    while (atomic_load(&space->holds_pending) && atomic_exchange(&space->holds_changed, 0)) {
+    for (;;) {
+        uint32_t changed = 1, seen = HOLDS_SEEN;
+        if (!atomic_load(&space->holds_pending) ||
+            !atomic_compare_exchange_strong(&space->holds_changed, &changed, HOLDS_SEEN))
+            return;
         atomic_store(&space->holds_pending, 0);
         uint32_t highest = atomic_load(&space->highest);
         for (uint32_t i = 1; i <= highest; i++) {
@@ -333,6 +337,7 @@ void memory_reclaim(struct space *space)
             if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
                 memory_unmap_unless_held(space, &slot, 1);
         }
+        atomic_compare_exchange_strong(&space->holds_changed, &seen, 0);
     }
 }
 

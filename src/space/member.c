@@ -406,7 +406,10 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
     do
         atomic_store(&slot->next_request, newest);
     while (!atomic_compare_exchange_weak(&space->requests, &newest, index));
-    if (atomic_load(&space->has_cloner))
+    /* What the caller has released comes first: the task may need its place, as for exports. */
+    int is_releasing = atomic_load(&space->holds_changed) == HOLDS_SEEN ||
+                       (atomic_load(&space->holds_changed) && atomic_load(&space->holds_pending));
+    if (atomic_load(&space->has_cloner) && !is_releasing)
         futex_wake(&space->requests, 1);
     else
         reaper_wake(space);

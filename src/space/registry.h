@@ -355,7 +355,10 @@ struct space {
     _Atomic uint32_t closing;        /* onespace_fini asks the reaper to end */
     _Atomic uint32_t had_threads;    /* sticky: a task in thread mode was made */
     _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
-    _Atomic uint32_t holds_changed;  /* a hold on an ended task's memory was released */
+    /* 1: a hold on an ended task's memory was released. The reaper sets HOLDS_SEEN while it looks
+     * whose memory goes, and 0 afterwards unless there is a 1 again. */
+    _Atomic uint32_t holds_changed;
+#define HOLDS_SEEN 2
     /* The newest slot whose child must be cloned, or -1: a futex, if there is a thread that clones
      * (reaper/reaper.c). */
     _Atomic int32_t requests;
