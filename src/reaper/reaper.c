@@ -103,7 +103,7 @@ static void end_membership(struct space *space, struct space_slot *slot)
             (*layer)->ended(space, slot);
     hold_release_all(space, slot);
     if (registrations_end(space, slot))
-        atomic_store(&space->holds_changed, 1);
+        atomic_store(&space->holds_changed, HOLDS_CHANGED);
     group_leave(space, slot);
 }
 

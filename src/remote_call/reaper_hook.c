@@ -58,7 +58,7 @@ static uint64_t poll_borrowers(struct space *space)
     }
     polls_remaining = found ? polls_remaining - 1 : 0;
     if (!found)
-        atomic_store(&space->holds_changed, 1); /* memory_reclaim is next */
+        atomic_store(&space->holds_changed, HOLDS_CHANGED); /* memory_reclaim is next */
     return polls_remaining == 0                       ? 0
            : polls_remaining > POLLS_MAX - FAST_POLLS ? FAST_POLL_NS
                                                       : SLOW_POLL_NS;
@@ -88,7 +88,8 @@ static void discard_borrowed_donors(struct space *space, unsigned index)
                 donor_discard(&member->donors[k], DONOR_LOST);
         }
     }
-    atomic_store(&space->holds_changed, 1); /* some donors may belong to members that have ended */
+    atomic_store(&space->holds_changed,
+                 HOLDS_CHANGED); /* some donors may belong to members that have ended */
 }
 
 static void member_ended(struct space *space, struct space_slot *slot)

@@ -134,14 +134,14 @@ void hold_release_all(struct space *space, struct space_slot *holder)
     for (uint32_t owner = 0; owner <= highest; owner++)
         if (atomic_load(&space->holds[owner][index]))
             atomic_store(&space->holds[owner][index], 0);
-    atomic_store(&space->holds_changed, 1);
+    atomic_store(&space->holds_changed, HOLDS_CHANGED);
 }
 
 void reaper_recheck(struct space *space)
 {
     if (!atomic_load(&space->holds_pending))
         return;
-    atomic_store(&space->holds_changed, 1);
+    atomic_store(&space->holds_changed, HOLDS_CHANGED);
     futex_bump(&space->events);
 }
 
@@ -319,12 +319,18 @@ void memory_unmap_unless_held(struct space *space, struct space_slot *const *own
     unmapper_finish(space);
 }
 
+int memory_reclaim_is_due(const struct space *space)
+{
+    uint32_t state = atomic_load(&space->holds_changed);
+    return state == HOLDS_SEEN || (state == HOLDS_CHANGED && atomic_load(&space->holds_pending));
+}
+
 void memory_reclaim(struct space *space)
 {
     unmapper_finish(space);
     /* Again if an owner whose memory goes has held another one's. */
     for (;;) {
-        uint32_t changed = 1, seen = HOLDS_SEEN;
+        uint32_t changed = HOLDS_CHANGED, seen = HOLDS_SEEN;
         if (!atomic_load(&space->holds_pending) ||
             !atomic_compare_exchange_strong(&space->holds_changed, &changed, HOLDS_SEEN))
             return;
@@ -337,7 +343,7 @@ void memory_reclaim(struct space *space)
             if (has_ended && atomic_load(&slot->memory) == MEMORY_PRESENT)
                 memory_unmap_unless_held(space, &slot, 1);
         }
-        atomic_compare_exchange_strong(&space->holds_changed, &seen, 0);
+        atomic_compare_exchange_strong(&space->holds_changed, &seen, HOLDS_UNCHANGED);
     }
 }
 

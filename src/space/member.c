@@ -406,10 +406,9 @@ void reaper_request_clone(struct space *space, struct space_slot *slot)
     do
         atomic_store(&slot->next_request, newest);
     while (!atomic_compare_exchange_weak(&space->requests, &newest, index));
-    /* What the caller has released comes first: the task may need its place, as for exports. */
-    int is_releasing = atomic_load(&space->holds_changed) == HOLDS_SEEN ||
-                       (atomic_load(&space->holds_changed) && atomic_load(&space->holds_pending));
-    if (atomic_load(&space->has_cloner) && !is_releasing)
+    /* The reaper first frees what the caller has released, as exports: the task may need the place.
+     */
+    if (atomic_load(&space->has_cloner) && !memory_reclaim_is_due(space))
         futex_wake(&space->requests, 1);
     else
         reaper_wake(space);

@@ -176,6 +176,8 @@ void memory_unmap_unless_held(struct space *space, struct space_slot *const *own
 /* By the reaper, in each round: frees slots whose memory is unmapped, and unmaps what is no longer
  * held. */
 void memory_reclaim(struct space *space);
+/* Whether a hold was released, and the reaper has not done so since. Any thread. */
+int memory_reclaim_is_due(const struct space *space);
 /* Unmaps what can be unmapped: 0, or -errno if something stays. A sealed mapping (mseal) makes
  * munmap fail for the whole range, so the range is split; up to 64 KiB around the mapping stay. */
 long memory_unmap(uintptr_t start, size_t size);

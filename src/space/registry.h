@@ -340,6 +340,10 @@ struct space_departure {
     char path[SPACE_PROGRAM_MAX]; /* the argument of execve, truncated */
 };
 
+/* Changes of holds on the memory of ended tasks. A member that releases one stores CHANGED. The
+ * reaper exchanges that for SEEN, looks whose memory goes, and exchanges SEEN for UNCHANGED. */
+enum holds_state { HOLDS_UNCHANGED, HOLDS_CHANGED, HOLDS_SEEN };
+
 struct space {
     struct shared_header header;
     char library[SPACE_LIBRARY]; /* file of the root's library, for messages */
@@ -355,10 +359,7 @@ struct space {
     _Atomic uint32_t closing;        /* onespace_fini asks the reaper to end */
     _Atomic uint32_t had_threads;    /* sticky: a task in thread mode was made */
     _Atomic uint32_t holds_pending;  /* reaper: memory of an ended task is still held */
-    /* 1: a hold on an ended task's memory was released. The reaper sets HOLDS_SEEN while it looks
-     * whose memory goes, and 0 afterwards unless there is a 1 again. */
-    _Atomic uint32_t holds_changed;
-#define HOLDS_SEEN 2
+    _Atomic uint32_t holds_changed;  /* enum holds_state */
     /* The newest slot whose child must be cloned, or -1: a futex, if there is a thread that clones
      * (reaper/reaper.c). */
     _Atomic int32_t requests;

@@ -1,17 +1,16 @@
 // tests/launch/peer_test.cpp: a PID counts only as long as it is the peer's, with and without
 // SO_PEERPIDFD (Linux 6.5).
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstddef>
+#include <cerrno>
 #include <functional>
+
+#include "../lib/seccomp.hpp"
 
 extern "C" {
 #include "base/proc.h"
@@ -26,17 +25,7 @@ constexpr int PEER_PIDFD = 77; // SO_PEERPIDFD
 // getsockopt(SO_PEERPIDFD) fails from now on as before Linux 6.5.
 bool become_older()
 {
-    sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PEER_PIDFD, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    return deny_call(SYS_getsockopt, 2, BPF_JEQ, PEER_PIDFD, ENOPROTOOPT);
 }
 
 // Runs it in a process of its own, which may become older: 0, or the line that failed.

@@ -13,52 +13,52 @@
 #define ALL_PARTS 0
 #define PART      1
 
-byte low[2], high[2];
-bool low_waits[2], high_waits[2];
+byte shared[2], exclusive[2];
+bool shared_waits[2], exclusive_waits[2];
 byte inside_all, inside_shared, inside_exclusive, finished;
 bool has_got_one;
 
 /* Steps that are one compare-and-swap each. */
-inline enter_low(word)
+inline enter_shared(word)
 {
     has_waited = false;
     do
-    :: atomic { high[word] == 0 && (has_waited || !high_waits[word]) ->
-           low[word]++; low_waits[word] = false; break }
-    :: atomic { high[word] == 0 && high_waits[word] && WITHOUT != 2 -> /* patience has ended */
-           low[word]++; low_waits[word] = false; break }
-    :: atomic { high[word] != 0 && !(has_waited && low_waits[word]) ->
-           has_waited = true; low_waits[word] = true }
+    :: atomic { exclusive[word] == 0 && (has_waited || !exclusive_waits[word]) ->
+           shared[word]++; shared_waits[word] = false; break }
+    :: atomic { exclusive[word] == 0 && exclusive_waits[word] && WITHOUT != 2 -> /* patience has ended */
+           shared[word]++; shared_waits[word] = false; break }
+    :: atomic { exclusive[word] != 0 && !(has_waited && shared_waits[word]) ->
+           has_waited = true; shared_waits[word] = true }
     od
 }
 
-#define IS_FREE(word, alone) (low[word] == 0 && (!(alone) || high[word] == 0))
+#define IS_FREE(word, alone) (shared[word] == 0 && (!(alone) || exclusive[word] == 0))
 
-inline enter_high(word, alone)
+inline enter_exclusive(word, alone)
 {
     has_waited = false;
     do
-    :: atomic { IS_FREE(word, alone) && (has_waited || !low_waits[word]) ->
-           high[word]++; high_waits[word] = false; break }
-    :: atomic { IS_FREE(word, alone) && low_waits[word] && WITHOUT != 2 ->
-           high[word]++; high_waits[word] = false; break }
-    :: atomic { !IS_FREE(word, alone) && !(has_waited && high_waits[word]) ->
-           has_waited = true; high_waits[word] = true }
+    :: atomic { IS_FREE(word, alone) && (has_waited || !shared_waits[word]) ->
+           exclusive[word]++; exclusive_waits[word] = false; break }
+    :: atomic { IS_FREE(word, alone) && shared_waits[word] && WITHOUT != 2 ->
+           exclusive[word]++; exclusive_waits[word] = false; break }
+    :: atomic { !IS_FREE(word, alone) && !(has_waited && exclusive_waits[word]) ->
+           has_waited = true; exclusive_waits[word] = true }
     od
 }
 
 inline lock_all()
 {
-    enter_low(ALL_PARTS);
+    enter_shared(ALL_PARTS);
     inside_all++;
     assert(inside_exclusive == 0);
     inside_all--;
-    low[ALL_PARTS]--
+    shared[ALL_PARTS]--
 }
 
 inline lock_shared()
 {
-    enter_low(PART);
+    enter_shared(PART);
     inside_shared++;
     assert(inside_exclusive == 0);
     if
@@ -67,22 +67,22 @@ inline lock_shared()
     :: else -> skip
     fi;
     inside_shared--;
-    low[PART]--
+    shared[PART]--
 }
 
 inline lock_exclusive()
 {
     if
-    :: WITHOUT != 1 -> enter_high(ALL_PARTS, false)
+    :: WITHOUT != 1 -> enter_exclusive(ALL_PARTS, false)
     :: else -> skip
     fi;
-    enter_high(PART, WITHOUT != 3);
+    enter_exclusive(PART, WITHOUT != 3);
     inside_exclusive++;
     assert(inside_exclusive == 1 && inside_all == 0 && inside_shared == 0);
     inside_exclusive--;
-    high[PART]--;
+    exclusive[PART]--;
     if
-    :: WITHOUT != 1 -> high[ALL_PARTS]--
+    :: WITHOUT != 1 -> exclusive[ALL_PARTS]--
     :: else -> skip
     fi
 }
@@ -105,7 +105,7 @@ active[N] proctype rank()
     od;
     atomic {
         finished++;
-        assert(finished < N || (!low[0] && !low[1] && !high[0] && !high[1]));
-        assert(finished < N || (!low_waits[0] && !low_waits[1] && !high_waits[0] && !high_waits[1]))
+        assert(finished < N || (!shared[0] && !shared[1] && !exclusive[0] && !exclusive[1]));
+        assert(finished < N || (!shared_waits[0] && !shared_waits[1] && !exclusive_waits[0] && !exclusive_waits[1]))
     }
 }

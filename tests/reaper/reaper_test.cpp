@@ -1,11 +1,9 @@
 // tests/reaper/reaper_test.cpp: what the reaper and the thread that clones for it share with the
 // root.
-#include <cstddef>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 
 #include "fixture.hpp"
+#include "seccomp.hpp"
 
 using namespace fixture;
 
@@ -45,17 +43,7 @@ class reaper_without_threads : public SpaceTest
   protected:
     void SetUp() override
     {
-        sock_filter code[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
-            BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        sock_fprog filter = {std::size(code), code};
-        ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+        ASSERT_TRUE(deny_call(SYS_clone, 0, BPF_JSET, CLONE_THREAD, EPERM));
         ASSERT_EQ(syscall(SYS_clone, CLONE_THREAD | CLONE_SIGHAND | CLONE_VM, 0, 0, 0, 0), -1);
         ASSERT_EQ(errno, EPERM);
         SpaceTest::SetUp();

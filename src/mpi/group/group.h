@@ -168,6 +168,10 @@ int progress_grequest_start(MPI_Request *request);
 /* Starts this rank's progress thread if the task has ONESPACE_SPAWN_PROGRESS, once. The caller is
  * in an MPI call of an initialised library. */
 void progress_thread_start(void);
+/* Starts a thread of the layer. The process's signals are for the program's threads, but those of
+ * faults are not blocked: copies between tasks, and files that were cut, need them. 0 or an errno.
+ */
+int layer_thread_start(pthread_t *made, void *(*function)(void *), void *argument);
 int progress_thread_is_on(void);
 /* Before MPI's end. Waits until the thread has left MPI. */
 void progress_thread_stop(void);

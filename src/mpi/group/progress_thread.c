@@ -83,10 +83,7 @@ static void *help(void *unused)
     return NULL;
 }
 
-/* The process's signals are for the program's threads. Signals of faults are not blocked: copies
- * between tasks need them. Waits until the thread runs: it could otherwise be on this thread's CPU,
- * behind it, for as long as this one computes. */
-static int start_thread(void)
+int layer_thread_start(pthread_t *made, void *(*function)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t most, old;
@@ -94,8 +91,16 @@ static int start_thread(void)
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
         sigdelset(&most, faults[i]);
     pthread_sigmask(SIG_SETMASK, &most, &old);
-    int error = pthread_create(&thread, NULL, help, NULL);
+    int error = pthread_create(made, NULL, function, argument);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+/* Waits until the thread runs: it could otherwise be on this thread's CPU, behind it, for as long
+ * as this one computes. */
+static int start_thread(void)
+{
+    int error = layer_thread_start(&thread, help, NULL);
     while (!error && atomic_load(&own->progress_thread.state) == PROGRESS_THREAD_NONE)
         futex_wait(&own->progress_thread.state, PROGRESS_THREAD_NONE, UINT64_MAX);
     return error;

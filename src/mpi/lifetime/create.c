@@ -270,10 +270,8 @@ int window_create(const char *call, size_t size, MPI_Aint disp_unit, MPI_Info in
     *is_ours = result != MPI_SUCCESS || provider >= 0;
     if (result == MPI_SUCCESS && *is_ours)
         result = build(window, &request, providers[provider]);
-    else if (proposal.rma_shared && has_gathered)
-        shared_block_free(proposal.rma_shared);
-    else if (proposal.rma_shared)
-        shared_block_retire(proposal.rma_shared); /* others may use it */
+    else if (proposal.rma_shared) /* others may use it unless all know that it failed */
+        (has_gathered ? shared_block_free : shared_block_retire)(proposal.rma_shared);
     if (result == MPI_SUCCESS && *is_ours) {
         *(void **)base = window->base;
         *handle = window->handle;

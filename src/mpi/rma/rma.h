@@ -28,8 +28,8 @@ struct update_lock {
 
 /* One rank's part, as all ranks see it. */
 struct rma_part {
-    /* sync.c: holders of shared locks on this part in the low half, of an exclusive one in the high
-     * half, and who waits. Any rank changes it: acquire to lock, release to unlock. */
+    /* sync.c: holders of shared and exclusive locks on this part, and who waits. Any rank changes
+     * it: acquire to lock, release to unlock. */
     _Alignas(128) _Atomic uint64_t lock;
     /* sync.c: access epochs to this part that are complete: origins add (release), the part's rank
      * reads (acquire). */
@@ -48,8 +48,7 @@ struct rma_part {
 
 struct rma_shared {
     struct barrier barrier; /* MPI_Win_fence, MPI_Win_free */
-    /* sync.c: like `lock`, holders of MPI_Win_lock_all in the low half, of exclusive locks in the
-     * high half. */
+    /* sync.c: like `lock`; its shared holders are those of MPI_Win_lock_all. */
     _Alignas(128) _Atomic uint64_t lock_all_word;
     int ranks;
     struct rma_part rank[];

@@ -60,59 +60,61 @@ int win_sync(struct window *window)
 /* ---- Locks ---- */
 
 /* One lock per part, and one word for all parts, so that MPI_Win_lock_all is one step whatever the
- * number of ranks. A word has two classes of holders, and counts one in each half:
+ * number of ranks. A word counts shared holders in its low half and exclusive ones in its high
+ * half:
  *
- *                              low half                          high half
- *   lock_all_word              MPI_Win_lock_all                  MPI_Win_lock, exclusive
- *   part                       MPI_Win_lock, shared              the same, one at a time
+ *                     shared                     exclusive
+ *   lock_all_word     MPI_Win_lock_all           MPI_Win_lock, exclusive, of whichever part
+ *   lock of a part    MPI_Win_lock, shared       MPI_Win_lock, exclusive, one at a time
  *
- * Holders of one class exclude those of the other. An exclusive lock takes both words, in this
+ * Holders of one kind exclude those of the other. An exclusive lock takes both words, in this
  * order. Deadlock-free: a rank that owns `lock_all_word` and waits for a part waits for holders of
  * that part, and these never need `lock_all_word` to proceed.
  *
- * Ranks that take turns at one class may hold it at any moment, so that the other class would never
- * find it free. A rank that waits therefore sets its class's bit, and others let it pass: they
- * wait, too, but no longer than PATIENCE_NS, because a holder of this class may not release its
+ * Ranks that take turns at one kind may hold it at any moment, so that the other kind would never
+ * find it free. A rank that waits therefore sets its kind's bit, and others let it pass: they
+ * wait, too, but no longer than PATIENCE_NS, because a holder of this kind may not release its
  * lock before one of them has got it. Locks are acquire, unlocks are release; the bit guards
  * nothing. tests/models/window_lock.pml checks it. */
 
-#define LOW_WAITS    (UINT64_C(1) << 31)
-#define LOW_HOLDERS  (LOW_WAITS - 1)
-#define ONE_HIGH     (UINT64_C(1) << 32)
-#define HIGH_WAITS   (UINT64_C(1) << 63)
-#define HIGH_HOLDERS (HIGH_WAITS - ONE_HIGH)
-#define PATIENCE_NS  UINT64_C(1000000)
+#define SHARED_WAITS      (UINT64_C(1) << 31)
+#define SHARED_HOLDERS    (SHARED_WAITS - 1)
+#define ONE_EXCLUSIVE     (UINT64_C(1) << 32)
+#define EXCLUSIVE_WAITS   (UINT64_C(1) << 63)
+#define EXCLUSIVE_HOLDERS (EXCLUSIVE_WAITS - ONE_EXCLUSIVE)
+#define PATIENCE_NS       UINT64_C(1000000)
 
-struct lock_class {
+struct lock_kind {
     uint64_t step;        /* one holder */
     uint64_t against;     /* the holders that exclude it */
     uint64_t waits;       /* its bit */
-    uint64_t others_wait; /* the other class's bit */
+    uint64_t others_wait; /* the other kind's bit */
 };
 
-static const struct lock_class lock_low = {1, HIGH_HOLDERS, LOW_WAITS, HIGH_WAITS},
-                               lock_high = {ONE_HIGH, LOW_HOLDERS, HIGH_WAITS, LOW_WAITS},
-                               lock_high_alone = {ONE_HIGH, LOW_HOLDERS | HIGH_HOLDERS, HIGH_WAITS,
-                                                  LOW_WAITS};
+static const struct lock_kind lock_shared = {1, EXCLUSIVE_HOLDERS, SHARED_WAITS, EXCLUSIVE_WAITS};
+static const struct lock_kind lock_some_part = {ONE_EXCLUSIVE, SHARED_HOLDERS, EXCLUSIVE_WAITS,
+                                                SHARED_WAITS};
+static const struct lock_kind lock_exclusive = {ONE_EXCLUSIVE, SHARED_HOLDERS | EXCLUSIVE_HOLDERS,
+                                                EXCLUSIVE_WAITS, SHARED_WAITS};
 
 /* Values of window->locked and window->locked_all. */
 enum { HOLDS_NONE, HOLDS_SHARED, HOLDS_EXCLUSIVE, HOLDS_UNCHECKED };
 
-static int lock_enter(struct window *window, _Atomic uint64_t *word, const struct lock_class *class)
+static int lock_enter(struct window *window, _Atomic uint64_t *word, const struct lock_kind *kind)
 {
     struct wait wait = window_wait(window);
     uint64_t let_pass_until = 0;
     int has_waited = 0, result = MPI_SUCCESS;
     for (;;) {
         uint64_t seen = atomic_load_explicit(word, memory_order_relaxed);
-        int is_free = !(seen & class->against), lets_pass = 0;
-        if (is_free && (seen & class->others_wait) && !has_waited) {
+        int is_free = !(seen & kind->against), lets_pass = 0;
+        if (is_free && (seen & kind->others_wait) && !has_waited) {
             uint64_t now = futex_now_ns();
             let_pass_until = let_pass_until ? let_pass_until : now + PATIENCE_NS;
             lets_pass = now < let_pass_until;
         }
         if (is_free && !lets_pass) {
-            uint64_t entered = (seen & ~class->waits) + class->step;
+            uint64_t entered = (seen & ~kind->waits) + kind->step;
             if (atomic_compare_exchange_weak_explicit(word, &seen, entered, memory_order_acquire,
                                                       memory_order_relaxed))
                 return MPI_SUCCESS;
@@ -120,18 +122,18 @@ static int lock_enter(struct window *window, _Atomic uint64_t *word, const struc
         }
         if (!is_free) {
             has_waited = 1;
-            if (!(seen & class->waits)) /* if it fails, the next round tries again */
+            if (!(seen & kind->waits)) /* if it fails, the next round tries again */
                 (void)atomic_compare_exchange_weak_explicit(
-                    word, &seen, seen | class->waits, memory_order_relaxed, memory_order_relaxed);
+                    word, &seen, seen | kind->waits, memory_order_relaxed, memory_order_relaxed);
         }
         if ((result = wait_round(&wait)) != MPI_SUCCESS)
             return result;
     }
 }
 
-static void lock_leave(_Atomic uint64_t *word, const struct lock_class *class)
+static void lock_leave(_Atomic uint64_t *word, const struct lock_kind *kind)
 {
-    atomic_fetch_sub_explicit(word, class->step, memory_order_release);
+    atomic_fetch_sub_explicit(word, kind->step, memory_order_release);
 }
 
 int win_lock(struct window *window, int type, int rank, int assertion)
@@ -153,15 +155,15 @@ int win_lock(struct window *window, int type, int rank, int assertion)
         return result;
     }
     if (exclusive)
-        result = lock_enter(window, &shared->lock_all_word, &lock_high);
+        result = lock_enter(window, &shared->lock_all_word, &lock_some_part);
     if (result != MPI_SUCCESS)
         return result;
-    result = lock_enter(window, part, exclusive ? &lock_high_alone : &lock_low);
+    result = lock_enter(window, part, exclusive ? &lock_exclusive : &lock_shared);
     if (result == MPI_SUCCESS) {
         window->locked[rank] = exclusive ? HOLDS_EXCLUSIVE : HOLDS_SHARED;
         epoch_open(window, 1);
     } else if (exclusive) {
-        lock_leave(&shared->lock_all_word, &lock_high);
+        lock_leave(&shared->lock_all_word, &lock_some_part);
     }
     return result;
 }
@@ -177,10 +179,10 @@ int win_unlock(struct window *window, int rank)
     int held = window->locked[rank];
     window->locked[rank] = HOLDS_NONE;
     if (held == HOLDS_SHARED) {
-        lock_leave(part, &lock_low);
+        lock_leave(part, &lock_shared);
     } else if (held == HOLDS_EXCLUSIVE) {
-        lock_leave(part, &lock_high_alone);
-        lock_leave(&shared->lock_all_word, &lock_high);
+        lock_leave(part, &lock_exclusive);
+        lock_leave(&shared->lock_all_word, &lock_some_part);
     }
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
@@ -194,7 +196,7 @@ int win_lock_all(struct window *window, int assertion)
         return MPI_ERR_RMA_SYNC;
     int unchecked = (assertion & MPI_MODE_NOCHECK) != 0, result = MPI_SUCCESS;
     if (!unchecked)
-        result = lock_enter(window, &window->rma_shared->lock_all_word, &lock_low);
+        result = lock_enter(window, &window->rma_shared->lock_all_word, &lock_shared);
     if (result == MPI_SUCCESS) {
         window->locked_all = unchecked ? HOLDS_UNCHECKED : HOLDS_SHARED;
         epoch_open(window, 1);
@@ -207,7 +209,7 @@ int win_unlock_all(struct window *window)
     int held = window->locked_all;
     window->locked_all = HOLDS_NONE;
     if (held == HOLDS_SHARED)
-        lock_leave(&window->rma_shared->lock_all_word, &lock_low);
+        lock_leave(&window->rma_shared->lock_all_word, &lock_shared);
     if (held == HOLDS_NONE)
         return MPI_ERR_RMA_SYNC;
     epoch_close(window, 1);

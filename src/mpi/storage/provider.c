@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,11 +123,7 @@ int storage_request_start(struct storage_window *storage, MPI_Win handle, uint64
     request->handle = handle;
     request->offset = offset;
     request->length = length;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's handlers do not run in it */
-    int error = pthread_create(&request->thread, NULL, flush_thread, request);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int error = layer_thread_start(&request->thread, flush_thread, request);
     if (error) {
         free(request);
         return -error;

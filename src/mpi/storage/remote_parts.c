@@ -90,13 +90,18 @@ void remote_files_close(struct storage_window *storage)
     storage->remote_files = NULL;
 }
 
+/* The rank whose file a rank's part is on. */
+static int owner_of_file(const struct storage_window *storage, int rank)
+{
+    return storage->is_contiguous ? storage->lead_rank : rank;
+}
+
 int remote_file_descriptor(const struct window *window, int rank)
 {
     const struct storage_window *storage = window->provider_data;
     if (storage->own.region.file.fd >= 0 && storage->is_contiguous)
         return storage->own.region.file.fd;
-    if (storage->is_contiguous)
-        rank = storage->lead_rank;
+    rank = owner_of_file(storage, rank);
     if (rank == storage->rank)
         return storage->own.region.file.fd;
     struct remote_file *file = &storage->remote_files[rank];
@@ -122,15 +127,14 @@ int remote_file_is_short(const struct window *window, int rank)
 {
     const struct storage_window *storage = window->provider_data;
     const struct storage_region *region = &storage->remote_parts[rank].region;
-    const struct remote_file *file =
-        &storage->remote_files[storage->is_contiguous ? storage->lead_rank : rank];
-    int owner = storage->is_contiguous ? storage->lead_rank : rank;
+    int owner = owner_of_file(storage, rank);
+    const struct remote_file *file = &storage->remote_files[owner];
     char path[REMOTE_PATH];
     struct stat status;
     return region->length && file->remote_fd >= 0 &&
            stat(path_of_remote_fd(path, window->group, owner, file->remote_fd), &status) == 0 &&
-           is_remote_file(file, &status) && S_ISREG(status.st_mode) &&
-           (uint64_t)status.st_size < region->file_offset + region->length;
+           is_remote_file(file, &status) &&
+           storage_status_is_short(&status, region->file_offset + region->length);
 }
 
 /* Copies to windows with versions are stores, because only stores are tracked. */

@@ -164,6 +164,13 @@ int storage_entry_find(struct storage_entry *entry, const char *path, const char
     return result;
 }
 
+int storage_entry_names(int directory, const char *name, int fd)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 void storage_entry_close(struct storage_entry *entry)
 {
     if (entry->name)

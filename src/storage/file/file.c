@@ -197,14 +197,6 @@ int storage_lock(int fd, struct flock *lock)
     return has_no_locks ? 0 : result;
 }
 
-/* Whether the name still leads to the open file. */
-static int names_file(const struct storage_file *file)
-{
-    struct stat status;
-    return fstatat(file->entry.directory, file->entry.name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-           status.st_dev == file->device && status.st_ino == file->inode;
-}
-
 int storage_file_lock(struct storage_file *file, struct storage_range range, int is_shared,
                       struct storage_error *error)
 {
@@ -216,7 +208,8 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     };
     unsigned long long first = range.offset, last = range.offset + range.length - 1;
     int result = range.length ? storage_lock(file->fd, &lock) : 0;
-    if (result == 0 && range.length && !file->is_device && !names_file(file))
+    if (result == 0 && range.length && !file->is_device &&
+        !storage_entry_names(file->entry.directory, file->entry.name, file->fd))
         return storage_fail(error, -ESTALE,
                             "%s: another window or job has removed this file since it was opened: "
                             "try again",
@@ -265,7 +258,12 @@ int storage_size_is_forbidden(uint64_t bytes)
 int storage_file_is_short(int fd, uint64_t end)
 {
     struct stat status;
-    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size < end;
+    return fstat(fd, &status) == 0 && storage_status_is_short(&status, end);
+}
+
+int storage_status_is_short(const struct stat *status, uint64_t end)
+{
+    return S_ISREG(status->st_mode) && (uint64_t)status->st_size < end;
 }
 
 int storage_fsync(int fd)
@@ -486,7 +484,7 @@ void storage_file_revert(struct storage_file *file, uint64_t end)
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)
 {
     const struct storage_entry *entry = &file->entry;
-    if (file->is_device || !names_file(file))
+    if (file->is_device || !storage_entry_names(entry->directory, entry->name, file->fd))
         return 0; /* or removed, or the name now belongs to another file */
     if (unlinkat(entry->directory, entry->name, 0) < 0 && errno != ENOENT)
         return fail_errno(error, file->path, "cannot remove this file", "");

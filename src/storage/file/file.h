@@ -38,7 +38,7 @@ enum storage_style { /* access_style, as MPI defines it for files: bits */
                      STORAGE_SEQUENTIAL = 16,
                      STORAGE_REVERSE_SEQUENTIAL = 32,
                      STORAGE_RANDOM = 64,
-                     STORAGE_VERSIONED = 128, /* no word of it: the window has versions */
+                     STORAGE_VERSIONED = 128, /* not of access_style: the window has versions */
 };
 
 #define STORAGE_FACTOR_AUTO (-1.0)
@@ -99,6 +99,8 @@ int storage_entry_find(struct storage_entry *entry, const char *path, const char
 int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
                        const char **refusal);
 
+/* Whether the name still leads to the open file. */
+int storage_entry_names(int directory, const char *name, int fd);
 void storage_entry_close(struct storage_entry *entry);
 
 /* ---- Files ---- */
@@ -149,6 +151,7 @@ void storage_file_close(struct storage_file *file);
 int storage_size_is_forbidden(uint64_t bytes);
 /* Whether the file is a regular one that ends before `end`. */
 int storage_file_is_short(int fd, uint64_t end);
+int storage_status_is_short(const struct stat *status, uint64_t end);
 /* fsync and fdatasync, which a signal does not end: file systems that wait for a server may let it.
  * Write-back goes on, and the next call reports its errors. -1 with errno. */
 int storage_fsync(int fd);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* Whether it matters where a mapping lies: whole entries of 2 MiB may fit into it. */
-static int matters(size_t length, unsigned style)
+static int place_matters(size_t length, unsigned style)
 {
     return length >= storage_folio_max() && (style & (STORAGE_SEQUENTIAL | STORAGE_VERSIONED));
 }
@@ -16,7 +16,7 @@ void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned st
 {
     int is_aligned = (style & STORAGE_SEQUENTIAL) && !(style & STORAGE_VERSIONED);
     size_t page = storage_page_size();
-    size_t unit = matters(length, style) ? storage_folio_max() : page;
+    size_t unit = place_matters(length, style) ? storage_folio_max() : page;
     size_t reserved = length + unit - page;
     char *found =
         mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -32,11 +32,25 @@ void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned st
     return found + skipped;
 }
 
-/* The address of a mapping that the caller has not chosen; NULL: any. 0 or -errno. */
-static int choose_address(size_t length, uint64_t offset, unsigned style, void **address)
+/* Maps whole pages at `at`, or anywhere if that is NULL. The address must be this task's own, which
+ * MAP_SHARED alone does not guarantee: after an I/O error a page is mapped over. MAP_FAILED: errno
+ * says why. */
+static void *map_pages(void *at, size_t length, int fd, uint64_t offset, unsigned style)
 {
-    *address = matters(length, style) ? storage_reserve(length, offset, 0, style) : NULL;
-    return *address || !matters(length, style) ? 0 : -errno;
+    void *address = at;
+    if (!at && place_matters(length, style)) {
+        address = storage_reserve(length, offset, 0, style);
+        if (!address && (style & STORAGE_VERSIONED))
+            return MAP_FAILED;
+    }
+    void *mapping = mmap(address, length, PROT_READ | PROT_WRITE,
+                         MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), fd, (off_t)offset);
+    if (mapping == MAP_FAILED && address && !at) {
+        int saved_errno = errno;
+        munmap(address, length);
+        errno = saved_errno;
+    }
+    return mapping;
 }
 
 static int register_region(struct storage_region *region, struct storage_error *error)
@@ -70,18 +84,10 @@ int storage_region_map(struct storage_region *region, uint64_t file_offset, size
     if (length == 0)
         return 0;
     size_t whole = (size_t)storage_page_up(inside + length);
-    void *address = at ? (char *)at - inside : NULL, *mapping = MAP_FAILED;
-    int result = at ? 0 : choose_address(whole, file_offset - inside, style, &address);
-    /* The mapping must be at an address of this task's own, which MAP_SHARED alone does not
-     * guarantee: after an I/O error a page is mapped over. */
-    if (result == 0)
-        mapping = mmap(address, whole, PROT_READ | PROT_WRITE,
-                       MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), region->file.fd,
-                       (off_t)(file_offset - inside));
+    void *mapping = map_pages(at ? (char *)at - inside : NULL, whole, region->file.fd,
+                              file_offset - inside, style);
     if (mapping == MAP_FAILED) {
-        result = result < 0 ? result : -errno;
-        if (address && !at)
-            munmap(address, whole);
+        int result = -errno;
         return storage_fail(error, result, "%s: cannot map %zu bytes of this file: %s%s",
                             region->file.path ? region->file.path : "another rank's file", length,
                             strerror(-result),
@@ -110,17 +116,9 @@ int storage_region_map_copy(struct storage_region *region, uint64_t file_offset,
     region->is_copy = 1;
     if (length == 0)
         return 0;
-    void *address = at ? (char *)at - inside : NULL, *mapping = MAP_FAILED;
-    int result = at ? 0 : choose_address(whole, memory_offset, style, &address);
-    /* At an address of this task's own, as above. */
-    if (result == 0)
-        mapping =
-            mmap(address, whole, PROT_READ | PROT_WRITE,
-                 MAP_SHARED_VALIDATE | (address ? MAP_FIXED : 0), memory, (off_t)memory_offset);
+    void *mapping = map_pages(at ? (char *)at - inside : NULL, whole, memory, memory_offset, style);
     if (mapping == MAP_FAILED) {
-        result = result < 0 ? result : -errno;
-        if (address && !at)
-            munmap(address, whole);
+        int result = -errno;
         return storage_fail(error, result,
                             "cannot map %zu bytes of memory: %s; ask for less, or see "
                             "vm.overcommit_memory and `ulimit -v`",

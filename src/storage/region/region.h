@@ -54,6 +54,7 @@ struct storage_region {
  * does not report stores into such memory that it has taken back before the next commit (6.12.117
  * and 6.18.44 do); into persistent memory perhaps none (not tried). */
 void *storage_reserve(size_t length, uint64_t offset, size_t before, unsigned style);
+
 /* Records a put or get. Whether the range was used so often lately that loads and stores are better
  * than system calls. */
 int storage_region_is_hot(struct storage_region *region, uint64_t offset);

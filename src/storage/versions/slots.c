@@ -122,16 +122,6 @@ void versions_directory_remove(int directory, int lock, const char *path)
     free(name);
 }
 
-/* Whether the open file is still the directory's `lock`: an opening that fails may have removed it
- * before it was locked. */
-static int is_lock_of(int directory, int fd)
-{
-    struct stat opened, named;
-    return fstat(fd, &opened) == 0 &&
-           fstatat(directory, "lock", &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count, int *fd,
                   struct storage_error *error)
 {
@@ -145,8 +135,8 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
         *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
         is_open = *fd >= 0;
         result = is_open ? storage_lock(*fd, &lock) : *fd;
-        if (result == 0 && !is_lock_of(directory, *fd))
-            result = -ESTALE;
+        if (result == 0 && !storage_entry_names(directory, "lock", *fd))
+            result = -ESTALE; /* an opening that fails has removed it before it was locked */
     }
     if (result == 0)
         return 0;
