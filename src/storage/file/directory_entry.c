@@ -164,11 +164,12 @@ int storage_entry_find(struct storage_entry *entry, const char *path, const char
     return result;
 }
 
-int storage_entry_names(int directory, const char *name, int fd)
+int storage_entry_check(int directory, const char *name, int fd)
 {
     struct stat opened, named;
-    return fstat(fd, &opened) == 0 && fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+    if (fstat(fd, &opened) != 0 || fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? -ESTALE : -errno;
+    return opened.st_dev == named.st_dev && opened.st_ino == named.st_ino ? 0 : -ESTALE;
 }
 
 void storage_entry_close(struct storage_entry *entry)

@@ -208,9 +208,10 @@ int storage_file_lock(struct storage_file *file, struct storage_range range, int
     };
     unsigned long long first = range.offset, last = range.offset + range.length - 1;
     int result = range.length ? storage_lock(file->fd, &lock) : 0;
-    if (result == 0 && range.length && !file->is_device &&
-        !storage_entry_names(file->entry.directory, file->entry.name, file->fd))
-        return storage_fail(error, -ESTALE,
+    if (result == 0 && range.length && !file->is_device)
+        result = storage_entry_check(file->entry.directory, file->entry.name, file->fd);
+    if (result == -ESTALE)
+        return storage_fail(error, result,
                             "%s: another window or job has removed this file since it was opened: "
                             "try again",
                             file->path);
@@ -484,11 +485,15 @@ void storage_file_revert(struct storage_file *file, uint64_t end)
 int storage_file_unlink(const struct storage_file *file, struct storage_error *error)
 {
     const struct storage_entry *entry = &file->entry;
-    if (file->is_device || !storage_entry_names(entry->directory, entry->name, file->fd))
+    if (file->is_device)
+        return 0;
+    int result = storage_entry_check(entry->directory, entry->name, file->fd);
+    if (result == 0 && unlinkat(entry->directory, entry->name, 0) < 0)
+        result = errno == ENOENT ? -ESTALE : -errno;
+    if (result == 0 || result == -ESTALE)
         return 0; /* or removed, or the name now belongs to another file */
-    if (unlinkat(entry->directory, entry->name, 0) < 0 && errno != ENOENT)
-        return fail_errno(error, file->path, "cannot remove this file", "");
-    return 0;
+    return storage_fail(error, result, "%s: cannot remove this file: %s", file->path,
+                        strerror(-result));
 }
 
 void storage_file_close(struct storage_file *file)

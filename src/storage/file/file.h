@@ -99,8 +99,8 @@ int storage_entry_find(struct storage_entry *entry, const char *path, const char
 int storage_entry_open(int directory, const char *name, int flags, mode_t mode,
                        const char **refusal);
 
-/* Whether the name still leads to the open file. */
-int storage_entry_names(int directory, const char *name, int fd);
+/* Whether the name still leads to the open file: 0, -ESTALE if it does not, or -errno. */
+int storage_entry_check(int directory, const char *name, int fd);
 void storage_entry_close(struct storage_entry *entry);
 
 /* ---- Files ---- */

@@ -135,8 +135,8 @@ int versions_lock(int directory, const char *path, uint32_t rank, uint32_t count
         *fd = storage_entry_open(directory, "lock", O_RDWR | O_CREAT, 0666, &refusal);
         is_open = *fd >= 0;
         result = is_open ? storage_lock(*fd, &lock) : *fd;
-        if (result == 0 && !storage_entry_names(directory, "lock", *fd))
-            result = -ESTALE; /* an opening that fails has removed it before it was locked */
+        if (result == 0) /* an opening that fails may have removed it before it was locked */
+            result = storage_entry_check(directory, "lock", *fd);
     }
     if (result == 0)
         return 0;
