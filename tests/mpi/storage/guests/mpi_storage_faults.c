@@ -515,7 +515,7 @@ static void fail_calls(void)
 
 /* ---- A full file system ---- */
 
-static const char *ballast;
+static char ballast[4096];
 static size_t free_bytes;
 
 static void print_little_space(off_t filled, int error)
@@ -571,7 +571,7 @@ static void fill_more_and_more(void)
 {
     enum { STEP = 64 << 10, PATIENCE = 3 };
     struct trouble trouble = {CALL_PWRITE, 0, ENOSPC, -1, fill_disk, empty_disk};
-    ballast = path_of("../ballast", -1);
+    snprintf(ballast, sizeof(ballast), "%s/../ballast", directory);
     for (int is_new = 0; is_new < 2; is_new++) {
         int failed = 0, passed = 0;
         for (free_bytes = 0; passed < PATIENCE && !any_rank(wrong > 0); free_bytes += STEP) {
