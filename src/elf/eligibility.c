@@ -37,6 +37,61 @@ static int check_privileges(int fd, struct elf_problem *problem)
     return 0;
 }
 
+/* ---- SELinux ---- */
+
+enum { LABEL_BYTES = 1024 };
+
+/* The text of a file, without what follows a zero byte or a newline. */
+static bool read_small(int dirfd, const char *path, char *text, size_t size)
+{
+    int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, size - 1);
+    if (fd >= 0)
+        close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return text[0] != '\0';
+}
+
+/* The label that a process with the label `own` gets by executing the file at fd. False: the kernel
+ * does not tell this user, or the labels are not SELinux's. */
+static bool label_after_execution(int selinux, int fd, const char *own, char after[LABEL_BYTES])
+{
+    char file[LABEL_BYTES], class[16], question[2 * LABEL_BYTES + sizeof(class) + 2];
+    ssize_t length = fgetxattr(fd, "security.selinux", file, sizeof(file) - 1);
+    if (length <= 0 || !read_small(selinux, "class/process/index", class, sizeof(class)))
+        return false;
+    file[length] = '\0';
+    int size = snprintf(question, sizeof(question), "%s %s %s", own, file, class);
+    int create = openat(selinux, "create", O_RDWR | O_CLOEXEC);
+    length = create >= 0 && write(create, question, (size_t)size) == size
+                 ? read(create, after, LABEL_BYTES - 1)
+                 : -1;
+    if (create >= 0)
+        close(create);
+    after[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+int elf_check_label(int fd, struct elf_problem *problem)
+{
+    char own[LABEL_BYTES], after[LABEL_BYTES];
+    int selinux = open("/sys/fs/selinux", O_PATH | O_DIRECTORY | O_CLOEXEC), status = 0;
+    if (selinux < 0)
+        return 0;
+    if (read_small(AT_FDCWD, "/proc/thread-self/attr/current", own, sizeof(own)) &&
+        label_after_execution(selinux, fd, own, after) && strcmp(own, after) != 0)
+        status =
+            elf_refuse(problem, EPERM,
+                       "Run it as a process of its own, or onespace run itself with that "
+                       "label (runcon).",
+                       "runs as %.150s by SELinux's policy, and a task keeps %.150s", after, own);
+    close(selinux);
+    return status;
+}
+
+/* ---- Sanitizers and libraries ---- */
+
 struct sanitizer {
     const char *name;
     const char *flag;

@@ -42,6 +42,10 @@ int elf_read_linker(int fd, struct elf_info *info, struct elf_problem *problem);
 /* eligibility.c: refuses by name, at each step of the chain. 0 or -errno. */
 int elf_check_name(const char *path, struct elf_problem *problem);
 
+/* eligibility.c: refuses the file that would be executed, a program or a script, if SELinux then
+ * ran it under another label than this process's, which tasks keep. 0 or -errno. */
+int elf_check_label(int fd, struct elf_problem *problem);
+
 /* eligibility.c: refuses valid programs that cannot be tasks. 0 or -errno. */
 int elf_check_eligible(int fd, const struct elf_info *info, struct elf_problem *problem);
 

@@ -113,6 +113,10 @@ int elf_refuse_open(struct elf_problem *problem, int error)
                           "Allow reading with chmod +r, and searching its directories with "
                           "chmod +x.",
                           "may not be read by this user");
+    case EPERM: /* files have no such permission */
+        return elf_refuse(problem, EPERM,
+                          "See the log of this machine's security software, such as fapolicyd.",
+                          "may not be opened here: %s", strerror(error));
     default:
         return elf_refuse(problem, error, "Check the path.", "cannot be opened: %s",
                           strerror(error));
@@ -510,6 +514,8 @@ static int step(struct chain *chain, struct elf_program *program, bool *done)
     ssize_t length = elf_read_some(fd, start, sizeof(start), 0);
     *done = length >= 0 && length >= SELFMAG && memcmp(start, ELFMAG, SELFMAG) == 0;
     int status = elf_check_name(chain->current, chain->problem);
+    if (status == 0 && chain->depth == 0)
+        status = elf_check_label(fd, chain->problem);
     if (status == 0 && length < 0)
         status = elf_refuse_open(chain->problem, (int)-length);
     if (status != 0) {

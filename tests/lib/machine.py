@@ -5,6 +5,7 @@ they have here. It has no disk and no network but the loopback, and ends when th
 
 X86_64   its CPU has protection keys; kernels of scripts/fetch-kernels; of this machine's files those that are named,
          what they link to and the libraries that they need
+SECURITY likewise; kernel and files of `scripts/fetch-nodes security`, and of this machine's the build
 AARCH64  kernel and files of scripts/fetch-arm64: all of Debian's packages there, and of this machine's the build"""
 import dataclasses
 import os
@@ -44,6 +45,7 @@ class Kind:
 
 
 X86_64 = Kind("qemu-system-x86_64", ("-cpu", "max"), "ttyS0", "gcc", "scripts/setup machine", "scripts/fetch-kernels")
+SECURITY = dataclasses.replace(X86_64, fetch="scripts/fetch-nodes security", root=str(ROOT / ".nodes/security"))
 # This CPU has the atomic instructions of Armv8.1, and pages of 16 KiB.
 AARCH64 = Kind("qemu-system-aarch64", ("-machine", "virt,gic-version=3", "-cpu", "cortex-a76"), "ttyAMA0",
                "aarch64-linux-gnu-gcc", "scripts/setup arm64", "scripts/fetch-arm64",
@@ -56,6 +58,8 @@ def kernels(kind=X86_64):
         root = pathlib.Path(kind.root)
         return {path.parent.parent.name: path for directory in (root, root.parent / "16k", root.parent / "64k")
                 for path in directory.glob("boot/vmlinuz-*")}
+    if kind is SECURITY:
+        return {path.name: path for path in pathlib.Path(kind.root).glob("boot/vmlinuz-*")}
     return {path.parent.name: path for path in sorted(KERNELS.glob("*/vmlinuz"))}
 
 
@@ -184,12 +188,12 @@ def script_of(commands):
     return "\n".join(lines) + "\n"
 
 
-def boot(kernel, initramfs, timeout, memory_mib, cpus, kind):
+def boot(kernel, initramfs, timeout, memory_mib, cpus, kind, parameters):
     """The console's text, from the start to the machine's end or the timeout."""
     process = subprocess.Popen(
         [kind.qemu, "-accel", "tcg,thread=multi", *kind.options, "-smp", str(cpus), "-m", str(memory_mib),
          "-kernel", str(kernel), "-initrd", initramfs,
-         "-append", f"console={kind.console} quiet loglevel=1 oops=panic panic=-1",
+         "-append", f"console={kind.console} quiet loglevel=1 oops=panic panic=-1 {parameters}",
          "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
     try:
@@ -200,9 +204,10 @@ def boot(kernel, initramfs, timeout, memory_mib, cpus, kind):
     return text.decode(errors="replace").replace("\r", "")
 
 
-def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2, kind=X86_64):
+def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2, kind=X86_64, parameters=""):
     """Runs shell commands one after another: a list of (exit status, output), and the console's text. A command that
-    was not reached, because time ran out or the kernel stopped by an oops, is missing in the list."""
+    was not reached, because time ran out or the kernel stopped by an oops, is missing in the list. `parameters`: of the
+    kernel."""
     for name in files:
         if not os.path.exists(name):
             raise FileNotFoundError(f"{name}: is it built? The virtual machine was to have it")
@@ -211,7 +216,7 @@ def run(commands, files=(), kernel=None, timeout=120, memory_mib=1536, cpus=2, k
     with tempfile.TemporaryDirectory(prefix="onespace-machine-") as directory:
         initramfs = os.path.join(directory, "initramfs")
         write_initramfs(initramfs, directory, script_of(commands), files, kind)
-        text = boot(kernel, initramfs, timeout, memory_mib, cpus, kind)
+        text = boot(kernel, initramfs, timeout, memory_mib, cpus, kind, parameters)
     return results_of(text), text
 
 
