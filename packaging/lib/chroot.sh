@@ -45,7 +45,8 @@ ubuntu_keyring() {
     echo "$file"
 }
 
-# chroot_make NAME SUITE PACKAGE...: $chroots/NAME with these packages, unless it is there.
+# chroot_make NAME SUITE PACKAGE...: $chroots/NAME with these packages, unless it is there. $chroots/NAME.packages: the versions
+# of all that is in it.
 chroot_make() {
     name=$1 suite=$2
     shift 2
@@ -71,7 +72,9 @@ chroot_make() {
         tail -n 20 "$chroots/$name.log" >&2
         return 1
     fi
-    : >"$chroots/$name/.made"
+    # shellcheck disable=SC2016
+    chroot "$chroots/$name" dpkg-query --show --showformat='${Package}_${Version}_${Architecture}\n' >"$chroots/$name.packages" &&
+        : >"$chroots/$name/.made"
 }
 
 # chroot_make_oldest: build-bullseye, of the oldest release, where archive and wheels are compiled.

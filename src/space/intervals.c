@@ -115,67 +115,6 @@ static int extend_entry(struct space_slot *slot, enum space_interval_kind kind, 
     return 0;
 }
 
-/* Removes the entries inside [start, end) except the one that equals it. */
-static void remove_contained(struct space_slot *slot, enum space_interval_kind kind,
-                             uintptr_t start, uintptr_t end)
-{
-    uint32_t used = intervals_used(slot, kind);
-    for (uint32_t i = 0; i < used; i++) {
-        uint64_t word = load(slot, kind, i);
-        if (interval_is_certain(word) && interval_start(word) >= start &&
-            interval_end(word) <= end && word != make_word(start, end, 0))
-            atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word, 0);
-    }
-}
-
-/* Merges the entry that holds `address` with its neighbours. */
-static void merge_neighbours(struct space_slot *slot, enum space_interval_kind kind,
-                             uintptr_t address)
-{
-    uint32_t used = intervals_used(slot, kind);
-    for (uint32_t i = 0; i < used; i++) {
-        uint64_t word = load(slot, kind, i);
-        uintptr_t low = interval_start(word), high = interval_end(word);
-        if (!interval_is_certain(word) || address < low || address >= high)
-            continue;
-        for (uint32_t k = 0; k < used; k++) {
-            uint64_t other = load(slot, kind, k);
-            uintptr_t from = interval_start(other), to = interval_end(other);
-            if (k == i || !interval_is_certain(other) || to < low || from > high)
-                continue;
-            from = from < low ? from : low;
-            to = to > high ? to : high;
-            if ((to - from) / ARCH_PAGE_MIN > INTERVAL_MAX_PAGES ||
-                !atomic_compare_exchange_strong(intervals_word(slot, kind, i), &word,
-                                                make_word(from, to, 0)))
-                continue;
-            remove_contained(slot, kind, from, to);
-            word = make_word(from, to, 0);
-            low = from;
-            high = to;
-        }
-        return;
-    }
-}
-
-int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
-                  uintptr_t end)
-{
-    const uintptr_t max_bytes = INTERVAL_MAX_PAGES * ARCH_PAGE_MIN;
-    int result = end > INTERVAL_ADDRESSES ? -1 : 0;
-    while (result == 0 && start < end) {
-        uintptr_t next = end - start > max_bytes ? start + max_bytes : end;
-        if (!intervals_contain(slot, kind, start, next)) {
-            if (extend_entry(slot, kind, start, next))
-                merge_neighbours(slot, kind, start);
-            else
-                result = store_word(slot, kind, make_word(start, next, 0));
-        }
-        start = next;
-    }
-    return result;
-}
-
 /* ---- Removing ---- */
 
 /* Cuts [start, end) out of one entry: 0, or 1 if the entry has changed and must be tried again. */
@@ -206,19 +145,28 @@ static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uin
     return 0;
 }
 
+/* The same for the entry as it is then. */
+static void cut_word(struct space_slot *slot, enum space_interval_kind kind, uint32_t index,
+                     uintptr_t start, uintptr_t end, uint64_t tentative, unsigned *lost)
+{
+    uint64_t word;
+    do
+        word = load(slot, kind, index);
+    while (interval_is_certain(word) && interval_start(word) < end && interval_end(word) > start &&
+           cut_entry(slot, kind, index, word, start, end, tentative, lost) != 0);
+}
+
 unsigned intervals_cut(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
                        uintptr_t end, uint64_t tentative)
 {
     unsigned lost = 0;
-    uint32_t used = intervals_used(slot, kind);
-    for (uint32_t i = 0; i < used; i++) {
-        uint64_t word;
-        do
-            word = load(slot, kind, i);
-        while (interval_is_certain(word) && interval_start(word) < end &&
-               interval_end(word) > start &&
-               cut_entry(slot, kind, i, word, start, end, tentative, &lost) != 0);
-    }
+    uint32_t merges;
+    do {
+        merges = atomic_load(&table_of(slot, kind)->merges);
+        uint32_t used = intervals_used(slot, kind);
+        for (uint32_t i = 0; i < used; i++)
+            cut_word(slot, kind, i, start, end, tentative, &lost);
+    } while (atomic_load(&table_of(slot, kind)->merges) != merges);
     return lost;
 }
 
@@ -289,6 +237,69 @@ void intervals_clear(struct space_slot *slot)
             atomic_store(intervals_word(slot, kind, i), 0);
         atomic_store(&table->used, 0);
     }
+}
+
+/* ---- Adding ---- */
+
+/* Makes one entry of the one with index `at` and another one, if they touch or overlap. Another
+ * member may be cutting that one, and its search may have passed the entry that grows. So `merges`
+ * is raised before the other entry is removed, and who cuts searches again then. If the other entry
+ * was cut before, the one that has grown shrinks again. */
+static void merge_entry(struct space_slot *slot, enum space_interval_kind kind, uint32_t at,
+                        uint32_t other)
+{
+    uint64_t word = load(slot, kind, at), removed = load(slot, kind, other);
+    uintptr_t low = interval_start(word), high = interval_end(word);
+    uintptr_t from = interval_start(removed), to = interval_end(removed);
+    if (at == other || !interval_is_certain(word) || !interval_is_certain(removed) || to < low ||
+        from > high)
+        return;
+    from = from < low ? from : low;
+    to = to > high ? to : high;
+    if ((to - from) / ARCH_PAGE_MIN > INTERVAL_MAX_PAGES ||
+        !atomic_compare_exchange_strong(intervals_word(slot, kind, at), &word,
+                                        make_word(from, to, 0)))
+        return;
+    atomic_fetch_add(&table_of(slot, kind)->merges, 1);
+    if (atomic_compare_exchange_strong(intervals_word(slot, kind, other), &removed, 0))
+        return;
+    unsigned lost = 0; /* nothing: what is cut is at the ends */
+    cut_word(slot, kind, at, from, low, 0, &lost);
+    cut_word(slot, kind, at, high, to, 0, &lost);
+}
+
+/* Merges the entry that holds `address` with its neighbours. */
+static void merge_neighbours(struct space_slot *slot, enum space_interval_kind kind,
+                             uintptr_t address)
+{
+    uint32_t used = intervals_used(slot, kind);
+    for (uint32_t i = 0; i < used; i++) {
+        uint64_t word = load(slot, kind, i);
+        if (!interval_is_certain(word) || address < interval_start(word) ||
+            address >= interval_end(word))
+            continue;
+        for (uint32_t k = 0; k < used; k++)
+            merge_entry(slot, kind, i, k);
+        return;
+    }
+}
+
+int intervals_add(struct space_slot *slot, enum space_interval_kind kind, uintptr_t start,
+                  uintptr_t end)
+{
+    const uintptr_t max_bytes = INTERVAL_MAX_PAGES * ARCH_PAGE_MIN;
+    int result = end > INTERVAL_ADDRESSES ? -1 : 0;
+    while (result == 0 && start < end) {
+        uintptr_t next = end - start > max_bytes ? start + max_bytes : end;
+        if (!intervals_contain(slot, kind, start, next)) {
+            if (extend_entry(slot, kind, start, next))
+                merge_neighbours(slot, kind, start);
+            else
+                result = store_word(slot, kind, make_word(start, next, 0));
+        }
+        start = next;
+    }
+    return result;
 }
 
 /* ---- Searching ---- */

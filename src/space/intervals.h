@@ -46,6 +46,7 @@ struct space_intervals {
      * written. */
     _Atomic uint32_t used;
     _Atomic uint32_t has_overflow; /* sticky: the words of the overflow are mapped; release */
+    _Atomic uint32_t merges;       /* counts entries that were made one (merge_entry) */
 };
 
 #define LAYOUT_INTERVALS (LAYOUT_REGION + 12 * LAYOUT_GIB)
