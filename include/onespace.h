@@ -248,6 +248,10 @@ ONESPACE_API ONESPACE_CHECK int onespace_kill(int id, int signal);
  * it has ended. */
 ONESPACE_API int onespace_pid(int id);
 
+/* Whether there is such a member: 1, or 0 if it has ended or has executed another program, which
+ * leaves the space although its process lives. -EPERM: the caller is not in a space. */
+ONESPACE_API int onespace_is_member(int id);
+
 /* A futex word that becomes non-zero when the task has ended: poll it, or sleep with FUTEX_WAIT,
  * with or without FUTEX_PRIVATE_FLAG. The pointer is valid as long as the space. Once the task's
  * status is collected, the word may be about another task. NULL: there is no such task, or the

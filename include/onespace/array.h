@@ -9,8 +9,10 @@
  *   others    onespace_array_view   ... onespace_array_release
  *
  * A view holds the owner's memory, even after the owner has ended. The owner may free or reuse the
- * array and the structure once, after onespace_array_unexport, there are no users: each view is
- * recorded in the structure, and views of tasks that have ended no longer count.
+ * elements once, after onespace_array_unexport, there are no users: each view is recorded in the
+ * structure, and views of tasks that have ended no longer count. The structure may then describe
+ * another array, but its memory must never be freed or used for anything else: a task that has
+ * found the name before it was withdrawn may still be about to record a view there.
  *
  * Everything here is inline and calls only onespace.h, with the same conventions. Since 0.1.0. */
 #ifndef ONESPACE_ARRAY_H
@@ -40,7 +42,8 @@ extern "C" {
 enum { ONESPACE_ARRAY_LIVE = 1, ONESPACE_ARRAY_TAKEN_BACK = 2 };
 
 /* An array. Filled in by the owner, in zeroed memory that all members can read, such as its heap;
- * others only read it, except `views`. */
+ * others only read it, except `views`, which the owner leaves as they are when it fills in the
+ * structure anew. */
 struct onespace_array {
     char magic[8];       /* set by onespace_array_export, like the next two */
     uint32_t abi;        /* ONESPACE_ARRAY_ABI */
@@ -107,9 +110,9 @@ static inline int onespace_array_name(const char *name, char full[ONESPACE_NAME_
     return 0;
 }
 
-/* Publishes the array under a name of at most ONESPACE_ARRAY_NAME_MAX bytes. The structure and the
- * elements stay the caller's, who must keep them until onespace_array_users returns 0. -EPROTO: the
- * structure is inconsistent; else the errors of onespace_export. */
+/* Publishes the array under a name of at most ONESPACE_ARRAY_NAME_MAX bytes. The elements stay the
+ * caller's, who must keep them until onespace_array_users returns 0; the structure, see above,
+ * until the end. -EPROTO: the structure is inconsistent; else the errors of onespace_export. */
 ONESPACE_CHECK static inline int onespace_array_export(const char *name,
                                                        struct onespace_array *array)
 {
@@ -152,7 +155,7 @@ static inline int onespace_array_users(const struct onespace_array *array, int *
     int count = 0;
     for (int i = 0; i < ONESPACE_ARRAY_VIEWS; i++) {
         int32_t view = __atomic_load_n(&array->views[i], __ATOMIC_SEQ_CST);
-        if (view == 0 || onespace_pid(-1 - view) <= 0)
+        if (view == 0 || onespace_is_member(-1 - view) <= 0)
             continue;
         if (count < capacity && ids != NULL)
             ids[count] = -1 - view;
@@ -168,7 +171,7 @@ static inline int onespace_array_note(struct onespace_array *array)
     int32_t mine = -1 - onespace_self();
     for (int i = 0; i < ONESPACE_ARRAY_VIEWS; i++) {
         int32_t seen = __atomic_load_n(&array->views[i], __ATOMIC_RELAXED);
-        if (seen != 0 && onespace_pid(-1 - seen) > 0)
+        if (seen != 0 && onespace_is_member(-1 - seen) > 0)
             continue;
         if (!__atomic_compare_exchange_n(&array->views[i], &seen, mine, 0, __ATOMIC_SEQ_CST,
                                          __ATOMIC_RELAXED))
@@ -195,30 +198,44 @@ static inline int onespace_array_release(int id, struct onespace_array *array)
     return -EINVAL;
 }
 
-/* Creates a view of the array that task `id` publishes under `name`; waits until it does. *array
- * and the elements are valid until onespace_array_release. The errors of onespace_import; -EPROTO:
- * the structure is inconsistent, or its memory is not the one exported under `name`; -ENOSPC. */
-ONESPACE_CHECK static inline int onespace_array_view(int id, const char *name,
-                                                     struct onespace_array **array, int timeout_ms)
+/* Whether `view` is what task `id` publishes under the full name now: 0; -ENOENT if it was
+ * withdrawn meanwhile; or another error of onespace_import. */
+static inline int onespace_array_confirm(int id, const char *full,
+                                         const struct onespace_array *view, size_t view_size)
 {
-    char full[ONESPACE_NAME_MAX + 1];
+    void *found = NULL;
+    size_t size = 0;
+    int result = onespace_import(id, full, &found, &size, 0);
+    if (result == 0)
+        (void)!onespace_release(id);
+    if (result == -ETIMEDOUT || result == -EDEADLK)
+        return -ENOENT;
+    return result == 0 && (found != (const void *)view || size != view_size) ? -ENOENT : result;
+}
+
+/* The structure may be withdrawn, and describe another array, until a view is recorded and the name
+ * is then found to lead there. -ENOENT: it was. */
+static inline int onespace_array_try(int id, const char *name, const char *full,
+                                     struct onespace_array **array, int timeout_ms)
+{
     void *found = NULL, *elements = NULL;
     size_t size = 0, bytes = 0;
-    int result = onespace_array_name(name, full);
-    if (result == 0)
-        result = onespace_import(id, full, &found, &size, timeout_ms);
+    int result = onespace_import(id, full, &found, &size, timeout_ms);
     if (result < 0)
         return result;
     struct onespace_array *view = (struct onespace_array *)found;
-    result = onespace_array_check(view, size);
-    if (result == 0)
-        result = onespace_array_note(view);
-    if (result < 0) {
+    if ((result = onespace_array_check(view, size)) < 0) {
+        int confirmed = onespace_array_confirm(id, full, view, size);
+        (void)!onespace_release(id);
+        return confirmed < 0 ? confirmed : result;
+    }
+    if ((result = onespace_array_note(view)) < 0) {
         (void)!onespace_release(id);
         return result;
     }
-    /* Once the view is recorded, the name can be withdrawn but the array stays. */
-    result = onespace_import(id, name, &elements, &bytes, 0);
+    if ((result = onespace_array_confirm(id, full, view, size)) == 0 &&
+        (result = onespace_array_check(view, size)) == 0)
+        result = onespace_import(id, name, &elements, &bytes, 0);
     if (result == 0)
         (void)!onespace_release(id);
     if (result == 0 && ((uintptr_t)elements != view->low || bytes != view->bytes))
@@ -230,6 +247,25 @@ ONESPACE_CHECK static inline int onespace_array_view(int id, const char *name,
     else
         *array = view;
     return result;
+}
+
+/* Creates a view of the array that task `id` publishes under `name`; waits until it does, for
+ * timeout_ms at most, which begins anew if the name is withdrawn just then. *array and the elements
+ * are valid until onespace_array_release. The errors of onespace_import; -EPROTO: the structure is
+ * inconsistent, or its memory is not the one exported under `name`; -ENOSPC. */
+ONESPACE_CHECK static inline int onespace_array_view(int id, const char *name,
+                                                     struct onespace_array **array, int timeout_ms)
+{
+    char full[ONESPACE_NAME_MAX + 1];
+    int result = onespace_array_name(name, full);
+    if (result < 0)
+        return result;
+    do
+        result = onespace_array_try(id, name, full, array, timeout_ms);
+    while (result == -ENOENT && timeout_ms != 0 && onespace_is_member(id) > 0);
+    if (result != -ENOENT)
+        return result;
+    return onespace_is_member(id) > 0 ? -ETIMEDOUT : -EOWNERDEAD;
 }
 
 #ifdef __cplusplus

@@ -58,7 +58,8 @@ extern "C" {
 #define ONESPACE_INSITU_ARRAYS     64  /* in one rank's part of a step */
 #define ONESPACE_INSITU_ATTRIBUTES 32  /* in one rank's part of a step */
 #define ONESPACE_INSITU_DEPTH_MAX  16
-#define ONESPACE_INSITU_CHANNELS   64 /* of a space at once */
+#define ONESPACE_INSITU_PARTS_MAX  4096 /* depth times ranks */
+#define ONESPACE_INSITU_CHANNELS   64   /* of a space at once */
 
 /* A member's end of a channel: from onespace_insitu_create or _open to onespace_insitu_close. */
 struct onespace_insitu;

@@ -15,17 +15,12 @@ namespace onespace_adios
 namespace
 {
 
-bool is_alive(int id)
-{
-    return onespace_kill(id, 0) != -ESRCH;
-}
-
 // Takes over the slot of a dead reader. Ids are never reused.
 std::atomic<int32_t> *take_over_slot(Loan &loan, int32_t own)
 {
     for (std::atomic<int32_t> &slot : loan.readers) {
         int32_t other = slot.load();
-        if (other && !is_alive(other - 1) && slot.compare_exchange_strong(other, own))
+        if (other && onespace_is_member(other - 1) == 0 && slot.compare_exchange_strong(other, own))
             return &slot;
     }
     return nullptr;
@@ -73,7 +68,8 @@ const void *data_until_release(Loan *loan, const Block &block)
         return block.data;
     loan->copy_requested.store(1);
     while (loan->state.load() == Loan::lent) {
-        if (!is_alive(loan->writer)) // an open channel keeps a dead writer's memory as it was
+        if (onespace_is_member(loan->writer) ==
+            0) // an open channel keeps a dead writer's memory as it was
             return block.lent;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -84,7 +80,7 @@ bool has_readers(const Loan &loan)
 {
     return std::any_of(std::begin(loan.readers), std::end(loan.readers), [](const auto &slot) {
         int32_t reader = slot.load();
-        return reader != 0 && is_alive(reader - 1);
+        return reader != 0 && onespace_is_member(reader - 1) != 0;
     });
 }
 

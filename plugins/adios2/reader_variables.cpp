@@ -42,6 +42,8 @@ void Reader::add_block(const Block &block, unsigned writer, Loan *loan)
         found = variables.emplace(std::string(block_name), VariableState()).first;
     VariableState &variable = found->second;
     bool is_changed = variable.element != block.element || variable.shape_kind != block.shape_kind;
+    if (!variable.blocks.empty()) // of this step
+        is_changed |= variable.blocks.front().block->dimensions != block.dimensions;
     if (variable.blocks.empty()) {
         if (is_changed && variable.is_defined)
             undefine(found->first, variable);

@@ -7,6 +7,7 @@
 
 #include <onespace.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -90,9 +91,16 @@ Writer::Writer(adios2::IO program_io, const std::string &stream, const Parameter
     onespace_insitu_options options = ONESPACE_INSITU_OPTIONS_INIT;
     options.policy = parameters.discards ? ONESPACE_INSITU_SKIP : ONESPACE_INSITU_WAIT;
     // QueueLimit does not count the step that is being written; the channel's depth does.
+    const unsigned depth_max =
+        std::min<unsigned>(ONESPACE_INSITU_DEPTH_MAX, ONESPACE_INSITU_PARTS_MAX / ranks.size);
     depth = puts == Parameters::Puts::wait ? 1
             : parameters.queue_limit       ? parameters.queue_limit + 1
-                                           : ONESPACE_INSITU_DEPTH_MAX;
+                                           : depth_max;
+    if (depth > depth_max)
+        throw std::invalid_argument("onespace: engine parameter QueueLimit=\"" +
+                                    std::to_string(parameters.queue_limit) + "\": a writer of " +
+                                    std::to_string(ranks.size) + " ranks may have at most " +
+                                    std::to_string(depth_max - 1));
     options.depth = depth;
     options.rank = ranks.rank;
     options.ranks = ranks.size;

@@ -10,7 +10,7 @@
 #include <onespace/array.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -22,6 +22,51 @@ std::string in_quotes(const std::string &name)
 {
     return "'" + name + "'";
 }
+
+// Structures that describe no array any more, for further exports. Their memory is never freed
+// (onespace/array.h). Guarded by the interpreter lock.
+class Structures
+{
+  public:
+    static onespace_array *take(size_t size)
+    {
+        auto fits = [size](const onespace_array *spare) { return room_of(spare) >= size; };
+        auto found = std::find_if(spares().begin(), spares().end(), fits);
+        if (found == spares().end())
+            return allocate(size);
+        onespace_array *array = *found;
+        spares().erase(found);
+        return array;
+    }
+    static void give_back(onespace_array *array)
+    {
+        spares().push_back(array);
+    }
+
+  private:
+    // In front of each structure: the bytes that there are for it.
+    static constexpr size_t HEAD = alignof(std::max_align_t), LEAST = sizeof(onespace_array) + 64;
+    static size_t room_of(const onespace_array *array)
+    {
+        size_t room;
+        std::memcpy(&room, reinterpret_cast<const char *>(array) - HEAD, sizeof(room));
+        return room;
+    }
+    static onespace_array *allocate(size_t size)
+    {
+        size_t room = std::max(size, LEAST);
+        char *memory = static_cast<char *>(std::calloc(1, HEAD + room));
+        if (!memory)
+            throw std::bad_alloc();
+        std::memcpy(memory, &room, sizeof(room));
+        return reinterpret_cast<onespace_array *>(memory + HEAD);
+    }
+    static std::vector<onespace_array *> &spares()
+    {
+        static auto *all = new std::vector<onespace_array *>;
+        return *all;
+    }
+};
 
 // An array of this member under a name. Memory that others may still read is never freed, not even
 // by ~Export: held memory stays mapped after its owner's end.
@@ -42,9 +87,7 @@ class Export : private NonCopyable
             errors::raise(PyExc_ValueError, "array " + in_quotes(name) +
                                                 " has elements with too many fields: "
                                                 "export fewer of them at a time");
-        array = static_cast<onespace_array *>(std::calloc(1, sizeof(*array) + type.size() + 1));
-        if (!array)
-            throw std::bad_alloc();
+        array = Structures::take(sizeof(*array) + type.size() + 1);
         array->address = address;
         array->low = low;
         array->bytes = bytes;
@@ -83,7 +126,7 @@ class Export : private NonCopyable
             return true;
         if (!is_unexported || onespace_array_users(array, nullptr, 0) > 0)
             return false;
-        std::free(std::exchange(array, nullptr));
+        Structures::give_back(std::exchange(array, nullptr));
         Py_XDECREF(std::exchange(base_object, nullptr));
         return true;
     }
@@ -94,7 +137,7 @@ class Export : private NonCopyable
         int result = onespace_array_export(name.c_str(), array);
         if (result == 0)
             return;
-        std::free(std::exchange(array, nullptr));
+        Structures::give_back(std::exchange(array, nullptr));
         std::string what = "array " + in_quotes(name);
         if (result == -EPROTO)
             errors::raise(PyExc_ValueError,
@@ -153,7 +196,7 @@ class View : private NonCopyable
     }
     bool ended() const
     {
-        return onespace_pid(owner) <= 0;
+        return onespace_is_member(owner) <= 0;
     }
     const onespace_array &described() const
     {
@@ -203,7 +246,7 @@ class View : private NonCopyable
     {
         const std::string who =
             owner == ONESPACE_ROOT ? "the root" : "task " + std::to_string(owner);
-        if (result == -ETIMEDOUT || result == -ENOENT)
+        if (result == -ETIMEDOUT)
             errors::raise_errno(-ETIMEDOUT, who + " has not exported an array " + in_quotes(name) +
                                                 " in time: check the name, or wait longer");
         if (result == -EOWNERDEAD || result == -ESRCH)

@@ -108,9 +108,16 @@ struct Numpy {
     }
 };
 
+// The import lets other threads have the interpreter lock, and a thread that waited for the guard
+// of an initialised static would keep it. So two threads may both import, and one's result stays.
 const Numpy &numpy()
 {
-    static const Numpy *loaded = new Numpy;
+    static const Numpy *loaded;
+    if (!loaded) {
+        const Numpy *mine = new Numpy;
+        if (!loaded)
+            loaded = mine;
+    }
     return *loaded;
 }
 
@@ -132,9 +139,10 @@ int type_of_format(const char *format, Py_ssize_t size)
     return ONESPACE_INSITU_ANY;
 }
 
+// While it exists, the object cannot be resized or closed.
 struct Buffer : private NonCopyable {
-    Py_buffer view;
-    explicit Buffer(nb::handle data, const std::string &name)
+    Py_buffer view{};
+    Buffer(nb::handle data, const std::string &name)
     {
         if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_STRIDES | PyBUF_FORMAT) == 0)
             return;
@@ -177,10 +185,8 @@ nb::object make_array(const nb::object &elements, const onespace_insitu_array &a
     return result;
 }
 
-void describe_buffer(nb::handle data, const std::string &name, onespace_insitu_array &array)
+void describe_buffer(const Py_buffer &view, const std::string &name, onespace_insitu_array &array)
 {
-    Buffer buffer(data, name);
-    const Py_buffer &view = buffer.view;
     array.type = type_of_format(view.format, view.itemsize);
     if (array.type == ONESPACE_INSITU_ANY)
         errors::raise(PyExc_TypeError,
@@ -246,15 +252,15 @@ class Producer : public End
         if (result >= 0)
             result = onespace_insitu_create(text, &options, &handle);
         check(result, name);
-        arrays_in_use.resize(std::max(depth, options.policy == ONESPACE_INSITU_COPY ? 4u : 1u));
+        buffers_in_use.resize(std::max(depth, options.policy == ONESPACE_INSITU_COPY ? 4u : 1u));
     }
     ~Producer()
     {
         // If consumers still read the arrays, neither the arrays nor the channel are freed.
         if (handle && onespace_insitu_close(handle, 0) < 0)
-            for (auto &set : arrays_in_use)
-                for (nb::object &array : set)
-                    (void)array.release();
+            for (auto &set : buffers_in_use)
+                for (auto &buffer : set)
+                    (void)buffer.release();
     }
 
     // Returns false if the step is skipped.
@@ -270,7 +276,7 @@ class Producer : public End
               "opened the channel");
         // No consumer reads the arrays of this set any more.
         if (result == 0)
-            arrays_in_use[published % arrays_in_use.size()].clear();
+            buffers_in_use[published % buffers_in_use.size()].clear();
         return result == 0;
     }
     void put(const std::string &array_name, const nb::object &data, const std::string &units,
@@ -280,13 +286,14 @@ class Producer : public End
         struct onespace_insitu_array array = {};
         BusyGuard guard(busy, name);
         check_open();
-        describe_buffer(data, array_name, array);
+        auto buffer = std::make_unique<Buffer>(data, array_name);
+        describe_buffer(buffer->view, array_name, array);
         array.name = errors::c_string(array_name, "the name of an array");
         array.units = errors::c_string(units, "the units of an array");
         copy_extents(global_shape, array.dimensions, array.global_shape, "global_shape");
         copy_extents(offset, array.dimensions, array.offset, "offset");
         check(onespace_insitu_put(handle, &array), name);
-        arrays_in_use[published % arrays_in_use.size()].push_back(data);
+        buffers_in_use[published % buffers_in_use.size()].push_back(std::move(buffer));
     }
     void put_attribute(const std::string &attribute_name, const nb::object &value)
     {
@@ -326,7 +333,8 @@ class Producer : public End
                                       [&](int ms) { return onespace_insitu_close(handle, ms); });
         check(result, name, "consumers have not taken and released all steps yet");
         handle = nullptr;
-        arrays_in_use.assign(arrays_in_use.size(), {});
+        for (auto &set : buffers_in_use)
+            set.clear();
     }
 
   private:
@@ -354,8 +362,8 @@ class Producer : public End
     }
 
     uint64_t published = 0;
-    // The arrays that consumers may be reading, by set.
-    std::vector<std::vector<nb::object>> arrays_in_use;
+    // Of the arrays that consumers may be reading, by set.
+    std::vector<std::vector<std::unique_ptr<Buffer>>> buffers_in_use;
 };
 
 void add_producer(nb::module_ &module)
@@ -498,7 +506,7 @@ class Consumer : public End
                               " dimensions: give as many entries in offset and shape");
         nb::object target = nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(shape)),
                                                                         dtype_of(array.type));
-        describe_buffer(target, array_name, out);
+        describe_buffer(Buffer(target, array_name).view, array_name, out);
         result = onespace_insitu_read(handle, &step,
                                       errors::c_string(array_name, "the name of an array"),
                                       array.type, offset.data(), shape.data(), out.address);

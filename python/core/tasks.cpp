@@ -303,4 +303,5 @@ void add_tasks(nb::module_ &module)
     module.attr("HOLD") = ONESPACE_SPAWN_HOLD;
     module.attr("CALLS") = ONESPACE_SPAWN_CALLS;
     module.attr("ROOT") = ONESPACE_ROOT;
+    module.attr("TASKS_MAX") = ONESPACE_TASKS_MAX;
 }

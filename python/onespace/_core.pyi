@@ -8,6 +8,7 @@ CALLS: int
 CLOSE_FDS: int
 HOLD: int
 ROOT: int
+TASKS_MAX: int
 SESSION: int
 
 def init() -> int: ...

@@ -90,6 +90,16 @@ int onespace_pid(int id)
     return pid ? pid : -ESRCH;
 }
 
+int onespace_is_member(int id)
+{
+    struct space *space = space_mine();
+    if (!space)
+        return -EPERM;
+    const struct space_slot *slot = slot_find(space, id);
+    int is_alive = slot && slot_is_alive(slot_state(slot));
+    return is_alive && slot_find(space, id) == slot; /* still the same task? */
+}
+
 int onespace_kill(int id, int signal)
 {
     struct space *space = space_mine();

@@ -122,13 +122,25 @@ static int await_workers(struct onespace_parallel *team, const int ids[])
     }
 }
 
+static long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* All have the same time to end in. Those that do not are killed, and then collected. */
 static void wait_or_kill_workers(const int ids[], int count)
 {
-    for (int i = 1; i < count; i++)
-        if (ids[i] > 0 && onespace_wait(ids[i], NULL, END_TIMEOUT_MS) == -ETIMEDOUT) {
+    long end = now_ms() + END_TIMEOUT_MS;
+    for (int i = 1; i < count; i++) {
+        long left = end - now_ms();
+        if (ids[i] > 0 && onespace_wait(ids[i], NULL, left > 0 ? (int)left : 0) == -ETIMEDOUT)
             (void)!onespace_kill(ids[i], SIGKILL);
+    }
+    for (int i = 1; i < count; i++)
+        if (ids[i] > 0)
             (void)!onespace_wait(ids[i], NULL, -1);
-        }
 }
 
 void team_end_workers(struct onespace_parallel *team)

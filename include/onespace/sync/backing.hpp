@@ -21,8 +21,8 @@
 namespace onespace::sync
 {
 
-// A rank ended, left the team or executed another program while another waited for it. The rank
-// that catches this can no longer use the team nor anything made from it.
+// A rank ended, left the team or, in a team of a space, executed another program while another
+// waited for it. The rank that catches this can no longer use the team nor anything made from it.
 class peer_lost : public std::runtime_error
 {
   public:

@@ -155,7 +155,7 @@ class mpi_backing : public backing
         delete window;
     }
     // True if a rank's process is gone, or is a zombie that the launcher has not reaped. Cannot be
-    // known across PID namespaces.
+    // known across PID namespaces. A rank that has executed another program is not noticed.
     bool ended(int rank) noexcept override
     {
         auto now = std::chrono::steady_clock::now();

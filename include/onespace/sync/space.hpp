@@ -29,12 +29,7 @@ class space_backing : public backing
     // A task that executed another program has left too, although its process lives.
     bool ended(int rank) noexcept override
     {
-        void *address;
-        int result = onespace_import(ids_[rank], "onespace.sync?", &address, nullptr, 0);
-        if (result == 0) {
-            [[maybe_unused]] int unused = onespace_release(ids_[rank]);
-        }
-        return result == -EOWNERDEAD || result == -ESRCH;
+        return onespace_is_member(ids_[rank]) == 0;
     }
     void close(bool orderly) noexcept override
     {

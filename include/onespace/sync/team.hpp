@@ -473,6 +473,9 @@ inline region::region(std::shared_ptr<detail::team_state> of, std::size_t bytes)
     : team_(std::move(of))
 {
     team_->need_all();
+    for (std::size_t wanted : team_->exchange(bytes))
+        if (wanted > static_cast<std::size_t>(PTRDIFF_MAX))
+            throw std::bad_alloc();
     std::size_t room = (bytes + line_size - 1) / line_size * line_size + line_size;
     segments_ = team_->base().allocate(room, handle_);
     if (segments_.empty()) {

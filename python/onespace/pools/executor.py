@@ -14,6 +14,7 @@ from concurrent.futures._base import LOGGER
 from functools import partial
 from typing import Any, Union
 
+from .. import _core
 from .messages import Delivery
 from .worker_group import WorkerGroup, WorkerSetup
 
@@ -148,6 +149,8 @@ class Executor(_Base):
             max_workers = len(os.sched_getaffinity(0))
         if max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
+        if max_workers > _core.TASKS_MAX:
+            raise ValueError(f"max_workers is {max_workers}: a space has at most {_core.TASKS_MAX} tasks")
         if writable not in (False, True, "arguments", "results"):
             raise ValueError(f"writable is {writable!r}: must be True, False, 'arguments' or 'results'")
         setup = WorkerSetup(initializer, tuple(initargs), max_tasks_per_child, pickler,

@@ -74,17 +74,17 @@ class Worker:
         self.is_leaving = False  # its exit is expected: the pool is closed, or it has made its last call
         self.socket, worker_socket = socket.socketpair()
         dispatcher.set_worker(number, self.socket.fileno())  # before the worker can sleep, since the socket wakes it
-        with worker_socket, open(os.devnull, "rb") as null:
-            fd = worker_socket.fileno()
-            code = (f"import sys; sys.path.insert(0, {_PACKAGES!r}); from onespace.pools.worker_main import main; "
-                    f"main({dispatcher.address}, {number}, {fd}, {_core.init()}, {os.getpid()})")
-            try:
+        try:
+            with worker_socket, open(os.devnull, "rb") as null:
+                fd = worker_socket.fileno()
+                code = (f"import sys; sys.path.insert(0, {_PACKAGES!r}); from onespace.pools.worker_main import main; "
+                        f"main({dispatcher.address}, {number}, {fd}, {_core.init()}, {os.getpid()})")
                 self.task = tasks.spawn([*_interpreter(), "-c", code], stdin=null, close_fds=True, pass_fds=[fd],
                                         cpus=cpus, env=env, hold=True)
-            except BaseException:
-                dispatcher.set_worker(number, -1)
-                self.socket.close()
-                raise
+        except BaseException:
+            dispatcher.set_worker(number, -1)
+            self.socket.close()
+            raise
         self.memory_hold = MemoryHold(self.task.id, is_held=True)
         try:
             self.process = os.pidfd_open(self.task.pid)
