@@ -249,7 +249,7 @@ enum { HAS_ID = 1, HAS_PID = 2 };
 static int is_wanted(const struct ps_space *space, const struct request *request)
 {
     return !request->space || strcmp(space->name, request->space) == 0 ||
-           atoi(request->space) == space->root_pid;
+           (space->root_pid && atoi(request->space) == space->root_pid);
 }
 
 static int look_for_task(struct ps_space *space, void *context)
@@ -257,7 +257,7 @@ static int look_for_task(struct ps_space *space, void *context)
     const struct request *request = context;
     int found = 0;
     for (unsigned i = 0; i < space->task_count && is_wanted(space, request); i++) {
-        if (space->tasks[i].pid == request->number && !request->space)
+        if (request->number && space->tasks[i].pid == request->number && !request->space)
             found |= HAS_PID;
         else if (space->tasks[i].id == request->number)
             found |= HAS_ID;

@@ -80,9 +80,12 @@ static int check_members(const struct ps_space *space)
                 "of the space: it has ended, or the registry is damaged\n");
         return 1;
     }
-    for (unsigned i = 0; i < space->task_count; i++)
-        if (space->tasks[i].pid && access_check("onespace gdb", space->tasks[i].pid) != 0)
+    for (unsigned i = 0; i < space->task_count; i++) {
+        const struct ps_task *task = &space->tasks[i];
+        int is_member = task->pid && !task->ended && strcmp(task->state, "executed") != 0;
+        if (is_member && access_check("onespace gdb", task->pid) != 0)
             return 1;
+    }
     return 0;
 }
 

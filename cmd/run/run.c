@@ -168,7 +168,7 @@ static int is_space_name(const char *text)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                   "0123456789._-";
-    return *text && *text != '.' && strlen(text) <= 40 && strspn(text, allowed) == strlen(text);
+    return *text && *text != '.' && strlen(text) <= 50 && strspn(text, allowed) == strlen(text);
 }
 
 static int parse_option(int option, struct run_options *run, struct run_segment *segment)
@@ -179,7 +179,7 @@ static int parse_option(int option, struct run_options *run, struct run_segment 
         return parse_count(optarg, &segment->count);
     case OPT_SPACE:
         if (!is_space_name(optarg))
-            return bad_value("--space", optarg, "a name of at most 40 letters, digits and ._-");
+            return bad_value("--space", optarg, "a name of at most 50 letters, digits and ._-");
         run->space = optarg;
         return 0;
     case OPT_BIND:

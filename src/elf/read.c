@@ -119,8 +119,8 @@ static int check_kind(const ElfW(Ehdr) * header, struct elf_problem *problem)
                                                       : machine_name(header->e_machine));
     if (header->e_type == ET_EXEC)
         return elf_refuse(problem, ENOEXEC,
-                          "Rebuild it with -fPIE -pie; for Debian's Node.js see "
-                          "docs/programs.md.",
+                          "Rebuild it with -fPIE -pie (if it is static: -static-pie, if it is "
+                          "Go: -buildmode=pie); for Debian's Node.js see docs/programs.md.",
                           "is not position independent (non-PIE)");
     if (header->e_type != ET_DYN)
         return elf_refuse(problem, ENOEXEC, "Give the linked program instead.",

@@ -350,8 +350,11 @@ void capacity_explain_error(int error, unsigned started, unsigned ranks, char *m
 static struct cpu_mask usable_cpus; /* by at least one task */
 static int task_count, cpu_count;
 
+/* A task that runs others counts them for itself alone. */
 static void publish_oversubscription(void)
 {
+    if (onespace_self() != ONESPACE_ROOT)
+        return;
     atomic_store_explicit(&space_registry()->oversubscribed, task_count > cpu_count,
                           memory_order_relaxed);
 }

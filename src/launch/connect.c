@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,12 +60,35 @@ static int check_private(const char *path)
     return S_ISDIR(status.st_mode) && (status.st_mode & 077) == 0 ? 0 : -EPERM;
 }
 
+/* Of the kinds that several nodes may share. A socket there is of one node, and to others it looks
+ * like that of a host that was killed. */
+static int is_on_network(const char *path)
+{
+    static const uint32_t kinds[] = {
+        NFS_SUPER_MAGIC, V9FS_MAGIC,       SMB_SUPER_MAGIC,
+        AFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, 0xff534d42, /* CIFS */
+        0xfe534d42,                                    /* SMB 2 */
+        0x0bd00bd0,                                    /* Lustre */
+        0x47504653,                                    /* GPFS */
+        0x19830326,                                    /* BeeGFS */
+        0xaad7aaea,                                    /* PanFS */
+        0x20030528,                                    /* OrangeFS */
+        0x65735546,                                    /* FUSE: may be any */
+    };
+    struct statfs about;
+    for (size_t i = 0; statfs(path, &about) == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if ((uint32_t)about.f_type == kinds[i])
+            return 1;
+    return 0;
+}
+
 /* Sets the usual path. Returns whether it is in the user's XDG_RUNTIME_DIR, to which other users
  * cannot write. */
 static int usual_path(char *path, size_t size)
 {
     const char *given = getenv("XDG_RUNTIME_DIR");
-    int is_usable = given && given[0] == '/' && check_private(given) == 0 && strlen(given) < 48;
+    int is_usable = given && given[0] == '/' && check_private(given) == 0 && strlen(given) < 48 &&
+                    !is_on_network(given);
     if (is_usable)
         snprintf(path, size, "%s/onespace", given);
     else
@@ -172,7 +197,7 @@ int runtime_dir_open(char *path, size_t size, char *message, size_t message_size
         snprintf(
             message, message_size,
             "%s is not a directory that only you can use: remove it, or set XDG_RUNTIME_DIR to a "
-            "directory of yours with mode 0700",
+            "local directory of yours with mode 0700",
             path);
         return -EPERM;
     }
@@ -415,7 +440,7 @@ static void await_host_exit(const char *directory, const char *name)
         if (fd < 0)
             return;
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-        result = protocol_receive(fd, &greeting, sizeof(greeting)); /* 0, -EAGAIN: another host */
+        result = protocol_receive_greeting(fd, &greeting); /* 0, -EAGAIN: another host */
         close(fd);
     }
 }

@@ -132,7 +132,7 @@ int launch_acknowledge(struct request *request)
 void launch_mark_reported(struct launch *launch)
 {
     if (launch && launch->token >= 0)
-        say_once_done(launch->token);
+        say_once_done(launch->token, SAY_FAILURE);
 }
 
 /* ---- Failure ---- */

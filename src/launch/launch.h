@@ -153,7 +153,7 @@ int host_serve(int listener, const char *directory, const char *name, int expect
 
 /* The end of a message: what to do if the directory cannot be made or written to. */
 #define RUNTIME_DIR_FIX                                                                            \
-    ": set XDG_RUNTIME_DIR to a directory of yours that can be written, with mode 0700"
+    ": set XDG_RUNTIME_DIR to a local directory of yours that can be written, with mode 0700"
 
 /* The directory of the sockets of a user's spaces. It must be the user's alone (mode 0700, no
  * link). Finds an existing one: 0, or -errno. */

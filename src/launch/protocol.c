@@ -70,6 +70,17 @@ int protocol_receive(int socket, void *data, size_t size)
     return receive_all(socket, data, size, UINT64_MAX);
 }
 
+int protocol_receive_greeting(int socket, struct protocol_greeting *greeting)
+{
+    struct shared_header own = protocol_header();
+    *greeting = (struct protocol_greeting){0};
+    int result =
+        protocol_receive(socket, greeting, offsetof(struct protocol_greeting, self_report));
+    if (result < 0 || !shared_header_matches(&greeting->header, &own))
+        return result;
+    return protocol_receive(socket, &greeting->self_report, sizeof(greeting->self_report));
+}
+
 ssize_t protocol_receive_some(int socket, void *data, size_t size)
 {
     ssize_t part;

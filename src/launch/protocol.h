@@ -86,6 +86,10 @@ struct protocol_greeting {
     struct protocol_self_report self_report;
 };
 
+/* Receives a greeting: 0 or -errno. A host of another version may send a shorter one: if the header
+ * differs from this version's, self_report is empty. */
+int protocol_receive_greeting(int socket, struct protocol_greeting *greeting);
+
 /* A signal that the shim received. */
 struct protocol_signal {
     int32_t number;

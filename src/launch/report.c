@@ -109,17 +109,17 @@ int say_once_create(void)
     return token < 0 ? -errno : token;
 }
 
-int say_once_claim(int token)
+int say_once_claim(int token, enum say_once what)
 {
     set_lock(token, F_WRLCK);
-    if (!(fcntl(token, F_GET_SEALS) & F_SEAL_SEAL))
+    if (!(fcntl(token, F_GET_SEALS) & ((int)what | SAY_FAILURE)))
         return 1;
     set_lock(token, F_UNLCK);
     return 0;
 }
 
-void say_once_done(int token)
+void say_once_done(int token, enum say_once what)
 {
-    fcntl(token, F_ADD_SEALS, F_SEAL_SEAL); /* fails if there is a seal */
+    fcntl(token, F_ADD_SEALS, what); /* fails if there is a seal, or one against more of them */
     set_lock(token, F_UNLCK);
 }

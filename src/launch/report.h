@@ -2,6 +2,7 @@
 #ifndef ONESPACE_LAUNCH_REPORT_H
 #define ONESPACE_LAUNCH_REPORT_H
 
+#include <fcntl.h>
 #include <stddef.h>
 
 #include "onespace.h"
@@ -40,11 +41,14 @@ int report_departure(int id, const char *program, char *text, size_t size);
  * launcher ends all ranks when the first one fails. If that shim is killed before it has printed
  * the message, the next one prints it. */
 
+/* Each is said once, and no notice after a failure. The token's seals. */
+enum say_once { SAY_FAILURE = F_SEAL_SEAL, SAY_NOTICE = F_SEAL_GROW };
+
 /* A token, or -errno. */
 int say_once_create(void);
 /* 1: the caller prints the message and calls say_once_done. 0: another process has printed it. */
-int say_once_claim(int token);
+int say_once_claim(int token, enum say_once what);
 /* Also without a claim: no process prints a message any more. */
-void say_once_done(int token);
+void say_once_done(int token, enum say_once what);
 
 #endif

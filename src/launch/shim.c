@@ -202,16 +202,21 @@ static int token = -1;
 /* Prints a message that concerns all ranks of a launch, unless another shim does. Without a token
  * the first rank prints it, and the others do if the launcher has not ended them five seconds
  * later. */
-static int print_failure_once(const struct shim_task *task, const char *message)
+static void print_once(const struct shim_task *task, const char *message, enum say_once what)
 {
     static const struct timespec while_first_prints = {.tv_sec = 5};
-    if (task->number >= 0 && token >= 0 && !say_once_claim(token))
-        return EXIT_FAILURE;
+    if (task->number >= 0 && token >= 0 && !say_once_claim(token, what))
+        return;
     if (task->number > 0 && token < 0)
         nanosleep(&while_first_prints, NULL);
     print_failure(message);
     if (task->number >= 0 && token >= 0)
-        say_once_done(token);
+        say_once_done(token, what);
+}
+
+static int print_failure_once(const struct shim_task *task, const char *message)
+{
+    print_once(task, message, SAY_FAILURE);
     return EXIT_FAILURE;
 }
 
@@ -237,7 +242,7 @@ static void notify_next_host(const struct shim_task *task)
         if (socket < 0)
             continue;
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        int result = protocol_receive_greeting(socket, &greeting);
         if (result == 0 && shared_header_matches(&greeting.header, &own) &&
             request_send_absence(socket, task, PROTOCOL_LOST, "") == 0)
             (void)protocol_receive(socket, &reply,
@@ -268,13 +273,13 @@ static int fail_without_host(const struct shim_task *task)
 {
     char message[1024];
     int is_memory = explain_oom_kill(task, message, sizeof(message));
-    int is_first = task->number < 0 || token < 0 || say_once_claim(token);
+    int is_first = task->number < 0 || token < 0 || say_once_claim(token, SAY_FAILURE);
     host_clean_up(task->space);
     if (!is_first)
         return EXIT_FAILURE;
     print_failure(is_memory ? message : HOST_GONE);
     if (task->number >= 0 && token >= 0)
-        say_once_done(token);
+        say_once_done(token, SAY_FAILURE);
     if (task->number >= 0 && task->ntasks > 1)
         notify_next_host(task);
     return EXIT_FAILURE;
@@ -361,7 +366,7 @@ static int wait_for_task(const struct shim_task *task, int socket, int signals,
         int result = protocol_receive(socket, reply, sizeof(*reply));
         if (result < 0 || reply->kind != PROTOCOL_NOTICE)
             return result;
-        print_failure_once(task, reply->message);
+        print_once(task, reply->message, SAY_NOTICE);
     }
 }
 
@@ -431,7 +436,7 @@ static int find_host(const struct shim_task *task)
             host_connect(task->space, task->launcher, task->ntasks, message, sizeof(message));
         if (socket < 0)
             return -print_failure_once(task, message);
-        int result = protocol_receive(socket, &greeting, sizeof(greeting));
+        int result = protocol_receive_greeting(socket, &greeting);
         int is_same_version = result == 0 && shared_header_matches(&greeting.header, &own);
         if (is_same_version && identity_check_host(socket, &greeting.self_report, is_undumpable,
                                                    message, sizeof(message)) < 0)
@@ -488,6 +493,15 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
     enum { TRIES = 20 };
     char message[512];
     int result = -EPIPE, is_held = 0;
+    int directory = open(".", O_PATH | O_CLOEXEC);
+    if (directory < 0) {
+        snprintf(message, sizeof(message),
+                 "the working directory, in which a task starts, cannot be opened: %s: change to "
+                 "one that this user may search",
+                 strerror(errno));
+        return print_failure(message);
+    }
+    close(directory);
     for (int tries = 0; tries < TRIES && is_lost(result) && !is_held; tries++) {
         int socket = find_host(task);
         if (socket < 0)

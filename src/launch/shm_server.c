@@ -111,7 +111,7 @@ static int reopen(int fd, int flags)
     static const int taken = O_ACCMODE | O_APPEND | O_TRUNC | O_NONBLOCK | O_SYNC;
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    int opened = open(path, (flags & taken) | O_CLOEXEC);
+    int opened = open(path, (flags & O_PATH ? O_PATH : flags & taken) | O_CLOEXEC);
     return opened >= 0 ? opened : errno == EMFILE || errno == ENFILE ? -ENOSPC : -errno;
 }
 

@@ -334,14 +334,15 @@ int standalone_begin(unsigned ranks)
     observer_start();
     if (ranks > 1)
         topology_server_start();
-    int failed = shm_server_start(ranks);
+    int is_task = onespace_self() >= 0; /* then the space has its server */
+    int failed = is_task ? 0 : shm_server_start(ranks);
     if (failed < 0) {
         fprintf(stderr, "onespace run: cannot keep files of /dev/shm in the space: %s\n",
                 strerror(-failed));
         return EXIT_FAILURE;
     }
     int self = onespace_init();
-    if (self >= 0)
+    if (self == ONESPACE_ROOT && !is_task)
         shm_server_publish();
     add_topology();
     if (self == -ENOTSUP)

@@ -100,32 +100,46 @@ static int refuse_unnumbered(const char *policy, char *message, size_t size)
     return -EINVAL;
 }
 
-static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, size_t size)
+/* Reading the topology takes milliseconds, so it is divided among so many tasks once. */
+static hwloc_topology_t divided;
+static hwloc_bitmap_t *parts;
+static int part_count;
+
+static int divide(int count, char *message, size_t size)
 {
-    hwloc_topology_t topology;
-    if (number < 0)
-        return refuse_unnumbered("core", message, size);
+    if (part_count == count)
+        return 0;
     if (hwloc_load(RTLD_LOCAL, message, size) != 0)
         return -EINVAL;
-    if (hwloc_topology_init(&topology) != 0 || hwloc_topology_load(topology) != 0) {
+    if (!divided && (hwloc_topology_init(&divided) != 0 || hwloc_topology_load(divided) != 0)) {
         snprintf(message, size, "cannot read the machine's topology");
+        divided = NULL;
         return -EINVAL;
     }
-    hwloc_obj_t root = hwloc_get_root_obj(topology);
-    hwloc_bitmap_t *sets = calloc((size_t)count, sizeof(*sets));
-    int result = -ENOMEM;
-    if (sets && hwloc_distrib(topology, &root, 1, sets, (unsigned)count, INT_MAX, 0) == 0) {
-        hwloc_bitmap_singlify(sets[number]);
-        hwloc_cpuset_to_glibc_sched_affinity(topology, sets[number], cpus, sizeof(*cpus));
-        result = 1;
-    } else {
+    for (int i = 0; i < part_count; i++)
+        hwloc_bitmap_free(parts[i]);
+    free(parts);
+    part_count = 0;
+    parts = calloc((size_t)count, sizeof(*parts));
+    hwloc_obj_t root = hwloc_get_root_obj(divided);
+    if (!parts || hwloc_distrib(divided, &root, 1, parts, (unsigned)count, INT_MAX, 0) != 0) {
         snprintf(message, size, "--cpu-bind core: cannot divide the machine among %d tasks", count);
+        return -ENOMEM;
     }
-    for (int i = 0; sets && i < count; i++)
-        hwloc_bitmap_free(sets[i]);
-    free(sets);
-    hwloc_topology_destroy(topology);
-    return result;
+    part_count = count;
+    return 0;
+}
+
+static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, size_t size)
+{
+    if (number < 0)
+        return refuse_unnumbered("core", message, size);
+    int result = divide(count, message, size);
+    if (result < 0)
+        return result;
+    hwloc_bitmap_singlify(parts[number]);
+    hwloc_cpuset_to_glibc_sched_affinity(divided, parts[number], cpus, sizeof(*cpus));
+    return 1;
 }
 
 static int bind_to_list(const char *list, int number, cpu_set_t *cpus, char *message, size_t size)

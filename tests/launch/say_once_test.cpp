@@ -24,10 +24,10 @@ std::string messages_and_ends(int token, int milliseconds = 50)
     EXPECT_EQ(pipe(ends), 0);
     for (int i = 0; i < PROCESSES; i++)
         if (fork() == 0) {
-            if (say_once_claim(token)) {
+            if (say_once_claim(token, SAY_FAILURE)) {
                 usleep(1000 * milliseconds);
                 (void)!write(ends[1], "S", 1);
-                say_once_done(token);
+                say_once_done(token, SAY_FAILURE);
             }
             (void)!write(ends[1], "E", 1);
             _exit(0);
@@ -60,10 +60,21 @@ TEST(say_once, however_long_it_takes)
 TEST(say_once, not_again_to_those_that_come_late)
 {
     int token = say_once_create();
-    ASSERT_EQ(say_once_claim(token), 1);
-    say_once_done(token);
+    ASSERT_EQ(say_once_claim(token, SAY_FAILURE), 1);
+    say_once_done(token, SAY_FAILURE);
     EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
-    EXPECT_EQ(say_once_claim(token), 0);
+    EXPECT_EQ(say_once_claim(token, SAY_FAILURE), 0);
+    close(token);
+}
+
+TEST(say_once, although_a_notice_came_before)
+{
+    int token = say_once_create();
+    ASSERT_EQ(say_once_claim(token, SAY_NOTICE), 1);
+    say_once_done(token, SAY_NOTICE);
+    EXPECT_EQ(say_once_claim(token, SAY_FAILURE), 1);
+    say_once_done(token, SAY_FAILURE);
+    EXPECT_EQ(say_once_claim(token, SAY_NOTICE), 0) << "no more of them after a failure";
     close(token);
 }
 
@@ -72,7 +83,7 @@ TEST(say_once, by_another_if_the_first_dies_before_it_speaks)
     int token = say_once_create();
     pid_t child = fork();
     if (child == 0)
-        _exit(say_once_claim(token));
+        _exit(say_once_claim(token, SAY_FAILURE));
     int status;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_EQ(WEXITSTATUS(status), 1);
@@ -84,7 +95,7 @@ TEST(say_once, by_another_if_the_first_dies_before_it_speaks)
 TEST(say_once, by_none_that_asks_afterwards)
 {
     int token = say_once_create();
-    say_once_done(token);
+    say_once_done(token, SAY_FAILURE);
     EXPECT_EQ(messages_and_ends(token), std::string(PROCESSES, 'E'));
     close(token);
 }

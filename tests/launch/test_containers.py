@@ -136,7 +136,7 @@ def test_container_whose_filter_forbids_copies_by_the_kernel(job, podman, guests
 def test_container_that_can_write_nowhere_names_the_way_out(job, podman, pointer):
     line = podman("--read-only", "--read-only-tmpfs=false")
     result = job.run(pointer("mpich", launcher=line))
-    output = "cannot make /tmp/onespace-0: Read-only file system: set XDG_RUNTIME_DIR to a directory of yours"
+    output = "cannot make /tmp/onespace-0: Read-only file system: set XDG_RUNTIME_DIR to a local directory of yours"
     assert result.code != 0 and output in result.err, str(result)
     job.run([*line, *RUN, "-n", "2", "echo", "hi"]).expect(lines=["hi", "hi"])
 

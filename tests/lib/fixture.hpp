@@ -432,7 +432,10 @@ struct Footprint {
             if (line.starts_with("Rss:")) {
                 result.resident_kib += is_registry ? 0 : std::stol(line.substr(4));
             } else if (!isupper(line[0])) {
-                unsigned slot = layout_slot_of(std::stoull(line, nullptr, 16));
+                uintptr_t start = std::stoull(line, nullptr, 16);
+                if (start >= LAYOUT_REAPER && start < LAYOUT_CACHE)
+                    continue; // stacks, of which the reaper makes some after onespace_init
+                unsigned slot = layout_slot_of(start);
                 result.task_mappings += slot != 0 && slot != LAYOUT_SLOTS;
                 is_registry = line.find("onespace-space") != std::string::npos;
                 result.mappings.push_back(line);
