@@ -146,6 +146,8 @@ int pip_import(int pipid, void **expp)
 {
     struct record *record;
     int result = state_find_alive(pipid, &record);
+    if (result == 0 && onespace_is_member(state_id(record)) == 0)
+        result = ESRCH; /* it has executed another program */
     if (result == 0 && expp)
         *expp = atomic_load_explicit(&record->export, memory_order_acquire);
     return result;

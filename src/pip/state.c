@@ -138,7 +138,7 @@ int state_is_alive(const struct record *record)
     if (record == state_self() || record == state_root(mine))
         return 1;
     return atomic_load_explicit(&record->state, memory_order_acquire) == RECORD_ALIVE &&
-           onespace_is_member(atomic_load(&record->id)) > 0;
+           onespace_pid(atomic_load(&record->id)) > 0;
 }
 
 int state_find_alive(int pipid, struct record **record)

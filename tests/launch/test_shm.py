@@ -53,6 +53,12 @@ def test_tasks_share_files_and_semaphores_by_name(job, guests, name, host):
     assert eventually(lambda: not job.processes()), job.processes()
 
 
+def test_run_in_a_task_leaves_the_server_as_it_is(job, name, tmp_path):
+    script = f"echo kept >/dev/shm/{name}; while [ ! -e go ]; do sleep 0.05; done; read x </dev/shm/{name}; echo $x"
+    job.run([*RUN, "--shm", "space", "sh", "-c", script, ":", ONESPACE, "run", "--shm", "auto", "touch", "go"],
+            cwd=tmp_path).expect(out="kept\n")
+
+
 @pytest.mark.parametrize("victim", ["root", "server"])
 def test_killed(job, guests, name, victim):
     """Neither leaves anything. Without the server names are the system's."""

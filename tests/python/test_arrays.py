@@ -188,6 +188,27 @@ def test_owner_that_dies_ends_the_wait_for_a_name(play):
         """, task="time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)")
 
 
+def test_task_that_executes_another_program_uses_and_owns_nothing(play):
+    play(root="""
+        export = onespace.export("field", np.zeros(1000))
+        task = start("task")
+        view = onespace.attach(task, "mine", timeout=180)
+        assert export.users == [task.id] and not view.ended
+        onespace.export("go", np.zeros(1))
+        export.wait_unused(timeout=180)
+        assert export.users == [] and view.ended
+        with raises(onespace.OwnerEnded, "'mine'"):
+            view.array
+        os.kill(task.pid, signal.SIGKILL)
+        assert task.wait(180) == -signal.SIGKILL
+        """, task="""
+        field = onespace.import_array(onespace.ROOT, "field", timeout=180)
+        onespace.export("mine", np.ones(10))
+        onespace.import_array(onespace.ROOT, "go", timeout=180)
+        os.execv("/bin/sleep", ["sleep", "300"])
+        """)
+
+
 def test_closed_export_is_kept_while_viewed(play):
     """Freed arrays of that size are unmapped: the task would crash."""
     play(root="""

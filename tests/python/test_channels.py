@@ -253,3 +253,46 @@ def test_block_that_fails_does_not_wait_for_consumers(play):
                     step["a"] = np.zeros(3)
                 1 / 0
         """)
+
+
+def test_two_threads_may_read_their_first_arrays_at_once(play):
+    """NumPy is imported then, which lets other threads run."""
+    play(root='''
+        import subprocess
+        subprocess.run([sys.executable, "-c", """if True:
+            import array, sys, threading
+            import onespace
+            assert "numpy" not in sys.modules
+            data, gate = array.array("d", range(10)), threading.Barrier(2)
+            producers = [onespace.Producer(f"c{i}", depth=2) for i in range(2)]
+            consumers = [onespace.Consumer(f"c{i}", timeout=180) for i in range(2)]
+            for producer in producers:
+                with producer.step(1) as step:
+                    step["x"] = data
+            steps = [consumer.take(180) for consumer in consumers]
+            seen = []
+            def read(i):
+                gate.wait()
+                seen.append(steps[i]["x"][3])
+            threads = [threading.Thread(target=read, args=[i]) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert seen == [3.0, 3.0], seen
+            """], check=True, timeout=180)
+        ''')
+
+
+def test_published_buffers_cannot_be_resized(play):
+    play(root="""
+        data = bytearray(1 << 20)
+        with onespace.Producer("flow", depth=1) as channel:
+            with channel.step(1) as step:
+                step["x"] = data
+            with raises(BufferError):
+                data.clear()
+            with channel.step(2) as step:  # no consumer has step 1
+                step["y"] = bytearray(10)
+            data.clear()
+        """)

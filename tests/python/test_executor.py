@@ -535,6 +535,7 @@ def test_pool_without_a_guard_is_an_error(program):
 def test_invalid_options_are_rejected(program):
     program(FUNCTIONS, """
         for options, kind, word in [({"max_workers": 0}, ValueError, "max_workers"),
+                                    ({"max_workers": 2**30 + 1}, ValueError, "at most 2047 tasks"),
                                     ({"initializer": 1}, TypeError, "initializer"),
                                     ({"max_tasks_per_child": 0}, ValueError, "1 or more"),
                                     ({"max_tasks_per_child": "a"}, TypeError, "integer"),

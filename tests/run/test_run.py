@@ -122,6 +122,7 @@ def test_on_failure_kill_ends_the_others(job, other):
     (["--collectives", "off=scan,scam", "true"], "scam is not the name of a collective"),
     (["--collectives", "off=", "true"], "is not the name"),
     (["--stack", "1K", "true"], "--stack 1K"), (["--space", "a/b", "true"], "a/b"),
+    (["--space", 51 * "n", "true"], "at most 50 letters"),
     (["--cpu-bind", "everywhere", "true"], "everywhere"), (["--no-such", "true"], "no-such"),
     (["true", ":"], "no program"), (["--space", "x", "-n", "2", "true"], "one task")])
 def test_wrong_usage_is_reported(job, argv, word):

@@ -70,6 +70,23 @@ def directory_and_socket(job):
     return directory, os.path.join(directory, os.listdir(directory)[0])
 
 
+def test_name_of_fifty_bytes_can_be_joined(job, tmp_path):
+    """As long as the names that onespace makes after launchers may be."""
+    space = [*RUN, "--space", 50 * "n"]
+    first = job.start([*space, "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done"], cwd=tmp_path)
+    first.wait_for("up")
+    job.run([*space, "touch", "go"], cwd=tmp_path).expect()
+    first.finish().expect(out="up\n")
+
+
+def test_directory_that_the_user_may_not_search_is_refused(nobody, tmp_path):
+    """Else the task would begin in the directory of the space's first task."""
+    (tmp_path / "closed").mkdir(mode=0o700)
+    result = nobody.run(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", tmp_path / "closed",
+                         *as_nobody([*RUN, "--space", "closed", "pwd"])])
+    assert result.code == 1 and "the working directory, in which a task starts" in result.err, str(result)
+
+
 def test_another_user_cannot_reach_the_socket(job):
     command = job.start([*RUN, "--space", "closed", "/bin/sh", "-c", "echo up; read x"], terminal=True)
     command.wait_for("up")

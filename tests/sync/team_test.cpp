@@ -82,6 +82,15 @@ TEST(region, is_zeroed_aligned_and_of_the_size_that_each_rank_asked_for)
     });
 }
 
+TEST(region, that_one_rank_wants_too_large_is_refused_to_all)
+{
+    on_threads(2, [](os::team &team) {
+        for (std::size_t less : {0, 100, 200, 1000})
+            EXPECT_THROW(team.allocate(team.rank() ? SIZE_MAX - less : 8), std::bad_alloc);
+        EXPECT_EQ(team.allocate(8).bytes(0), 8u);
+    });
+}
+
 TEST(region, shows_all_ranks_the_same_memory)
 {
     on_threads(3, [](os::team &team) {
