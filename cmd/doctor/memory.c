@@ -19,9 +19,6 @@
 
 /* ---- Mappings, overcommit, huge pages, control groups, shared memory ---- */
 
-/* Mappings of one MPI rank: about 100 with MPICH, 165 with Open MPI. */
-enum { RANK_MAPPINGS = 170 };
-
 static void say_mappings(void)
 {
     char text[64], fix[160];
@@ -31,18 +28,19 @@ static void say_mappings(void)
         doctor_say(DOCTOR_WARNING, subject, "Mount /proc.", "cannot be read");
         return;
     }
-    long most = atol(text), ranks = most / RANK_MAPPINGS;
-    long wanted = 1 << 18;
-    while (wanted < 4 * cores * RANK_MAPPINGS)
+    struct capacity capacity;
+    uint64_t wanted = 1 << 18;
+    capacity_estimate(CAPACITY_MAPPINGS, 4 * (unsigned)cores, &capacity);
+    while (wanted < capacity.typical)
         wanted *= 2;
-    snprintf(fix, sizeof(fix), "Raise it: sysctl -w vm.max_map_count=%ld (and in /etc/sysctl.d).",
-             wanted);
-    int few = ranks < cores;
+    snprintf(fix, sizeof(fix),
+             "Raise it: sysctl -w vm.max_map_count=%" PRIu64 " (and in /etc/sysctl.d).", wanted);
+    int few = capacity.ranks_typical < (unsigned)cores;
     doctor_say(
         few ? DOCTOR_WARNING : DOCTOR_GOOD, subject, few ? fix : NULL,
-        "%ld mappings for all tasks of a space together: about %ld MPI ranks; this machine has %ld "
+        "%s mappings for all tasks of a space together: about %u MPI ranks; this machine has %ld "
         "CPUs",
-        most, ranks, cores);
+        text, capacity.ranks_typical, cores);
 }
 
 static void say_overcommit(void)

@@ -18,7 +18,7 @@ int elf_check_name(const char *path, struct elf_problem *problem)
     if (strcmp(name, "valgrind") != 0 && strcmp(name, "valgrind.bin") != 0)
         return 0;
     return elf_refuse(problem, ENOEXEC, "Run valgrind outside, without onespace run.",
-                      "cannot be a task: it is non-PIE and loads the program itself");
+                      "is non-PIE and loads the program itself");
 }
 
 static int check_privileges(int fd, struct elf_problem *problem)

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,15 +64,18 @@ static int check_private(const char *path)
 static int is_on_network(const char *path)
 {
     static const uint32_t kinds[] = {
-        NFS_SUPER_MAGIC, V9FS_MAGIC,       SMB_SUPER_MAGIC,
-        AFS_SUPER_MAGIC, CEPH_SUPER_MAGIC, 0xff534d42, /* CIFS */
-        0xfe534d42,                                    /* SMB 2 */
-        0x0bd00bd0,                                    /* Lustre */
-        0x47504653,                                    /* GPFS */
-        0x19830326,                                    /* BeeGFS */
-        0xaad7aaea,                                    /* PanFS */
-        0x20030528,                                    /* OrangeFS */
-        0x65735546,                                    /* FUSE: may be any */
+        0x6969,     /* NFS */
+        0x01021997, /* 9P */
+        0x0bd00bd0, /* Lustre */
+        0x47504653, /* GPFS */
+        0x19830326, /* BeeGFS */
+        0x00c36400, /* Ceph */
+        0xaad7aaea, /* PanFS */
+        0x20030528, /* OrangeFS */
+        0x5346414f, /* AFS */
+        0xff534d42, /* CIFS */
+        0xfe534d42, /* SMB 2 */
+        0x65735546, /* FUSE: may be any */
     };
     struct statfs about;
     for (size_t i = 0; statfs(path, &about) == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -243,10 +244,27 @@ static int spawn(struct request *request, char *message, size_t size)
     return -ECONNREFUSED;
 }
 
+/* A shim that may not search its working directory cannot open it, and its task begins in the
+ * host's. */
+static int is_in_another_directory(const struct request *request)
+{
+    char path[32];
+    struct stat own, its;
+    snprintf(path, sizeof(path), "/proc/%d/cwd", request->peer.pid);
+    return stat("/proc/self/cwd", &own) == 0 && stat(path, &its) == 0 &&
+           (own.st_dev != its.st_dev || own.st_ino != its.st_ino);
+}
+
 int request_spawn(struct request *request, char *message, size_t size)
 {
     int32_t number;
     int result = 0;
+    if (!request->head.has_directory && is_in_another_directory(request)) {
+        snprintf(message, size,
+                 "the working directory may not be searched by this user, and a task that begins "
+                 "there needs that: change to another one");
+        return -EACCES;
+    }
     request->descriptors.deadline = futex_deadline(DESCRIPTORS_TIMEOUT_MS);
     if (request->head.has_directory)
         result = protocol_receive_fds(request->socket, &request->directory, &number, 1,

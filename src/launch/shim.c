@@ -493,15 +493,6 @@ static int submit(const struct shim_task *task, struct sent_fds *sent, const sig
     enum { TRIES = 20 };
     char message[512];
     int result = -EPIPE, is_held = 0;
-    int directory = open(".", O_PATH | O_CLOEXEC);
-    if (directory < 0) {
-        snprintf(message, sizeof(message),
-                 "the working directory, in which a task starts, cannot be opened: %s: change to "
-                 "one that this user may search",
-                 strerror(errno));
-        return print_failure(message);
-    }
-    close(directory);
     for (int tries = 0; tries < TRIES && is_lost(result) && !is_held; tries++) {
         int socket = find_host(task);
         if (socket < 0)

@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -80,11 +81,15 @@ def test_name_of_fifty_bytes_can_be_joined(job, tmp_path):
 
 
 def test_directory_that_the_user_may_not_search_is_refused(nobody, tmp_path):
-    """Else the task would begin in the directory of the space's first task."""
+    """Else the task would begin in the directory of the space's first task, which is another one."""
     (tmp_path / "closed").mkdir(mode=0o700)
-    result = nobody.run(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", tmp_path / "closed",
-                         *as_nobody([*RUN, "--space", "closed", "pwd"])])
-    assert result.code == 1 and "the working directory, in which a task starts" in result.err, str(result)
+    space = as_nobody([*RUN, "--space", "closed"])
+    first = nobody.start([*space, "sleep", "300"], cwd="/")
+    assert eventually(lambda: nobody.named("sleep"))
+    result = nobody.run(["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", tmp_path / "closed", *space, "pwd"])
+    assert result.code != 0 and "working directory may not be searched" in result.err and not result.out, str(result)
+    first.signal(signal.SIGTERM)
+    first.finish()
 
 
 def test_another_user_cannot_reach_the_socket(job):
