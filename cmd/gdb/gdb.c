@@ -82,8 +82,7 @@ static int check_members(const struct ps_space *space)
     }
     for (unsigned i = 0; i < space->task_count; i++) {
         const struct ps_task *task = &space->tasks[i];
-        int is_member = task->pid && !task->ended && strcmp(task->state, "executed") != 0;
-        if (is_member && access_check("onespace gdb", task->pid) != 0)
+        if (gdb_is_member(task) && access_check("onespace gdb", task->pid) != 0)
             return 1;
     }
     return 0;

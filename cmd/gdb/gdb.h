@@ -20,6 +20,9 @@ struct gdb_job {
  * would begin another command. */
 int gdb_write_path(FILE *out, const char *path);
 
+/* script.c: whether it is a member still: it has neither ended nor executed another program. */
+int gdb_is_member(const struct ps_task *task);
+
 /* script.c: writes the commands by which gdb attaches to each member, one file for each, so that an
  * error in one does not stop the next, and puts them into argv. 0 or -1, having said why. */
 int gdb_write_scripts(struct gdb_job *job);

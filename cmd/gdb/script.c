@@ -176,9 +176,15 @@ static void print_task(FILE *out, const struct ps_space *space, const struct ps_
         print_code(out, code);
 }
 
-static int is_alive(const struct ps_task *task)
+int gdb_is_member(const struct ps_task *task)
 {
-    return task->id != 0 && task->pid && !task->ended && strcmp(task->state, "executed") != 0;
+    return task->pid && !task->ended && strcmp(task->state, "executed") != 0;
+}
+
+/* gdb has the root from the start. */
+static int is_to_be_attached(const struct ps_task *task)
+{
+    return task->id != 0 && gdb_is_member(task);
 }
 
 /* For displaced stepping over a breakpoint gdb copies the instruction to the program's entry point.
@@ -251,7 +257,7 @@ int gdb_write_scripts(struct gdb_job *job)
         return -1;
     for (unsigned i = 0; i < space->task_count; i++) {
         const struct ps_task *task = &space->tasks[i];
-        if (!is_alive(task))
+        if (!is_to_be_attached(task))
             continue;
         inferior++;
         if (atoi(job->wanted) == task->pid)
@@ -274,6 +280,6 @@ void gdb_print_added(const struct ps_space *space, const char *directory)
     if (code_find(space, &code) != 0)
         return;
     for (unsigned i = 0; i < space->task_count; i++)
-        if (is_alive(&space->tasks[i]) && !access_tracer(space->tasks[i].pid))
+        if (is_to_be_attached(&space->tasks[i]) && !access_tracer(space->tasks[i].pid))
             print_task(stdout, space, &space->tasks[i], &code, directory);
 }

@@ -51,7 +51,7 @@ chroot_make() {
     name=$1 suite=$2
     shift 2
     private_directory "$chroots" || return 1
-    [ ! -e "$chroots/$name/.made" ] || return 0
+    [ ! -e "$chroots/$name/.made" ] || [ ! -e "$chroots/$name.packages" ] || return 0
     chroot_needs || return 1
     rm -rf "${chroots:?}/$name"
     include=$(echo "$*" | tr ' ' ,)

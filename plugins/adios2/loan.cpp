@@ -5,8 +5,6 @@
 #include <onespace.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <sched.h>
 #include <thread>
 
@@ -15,12 +13,18 @@ namespace onespace_adios
 namespace
 {
 
+// A member that has ended or executed another program reads and writes no more.
+bool has_left(int id)
+{
+    return onespace_is_member(id) == 0;
+}
+
 // Takes over the slot of a dead reader. Ids are never reused.
 std::atomic<int32_t> *take_over_slot(Loan &loan, int32_t own)
 {
     for (std::atomic<int32_t> &slot : loan.readers) {
         int32_t other = slot.load();
-        if (other && onespace_is_member(other - 1) == 0 && slot.compare_exchange_strong(other, own))
+        if (other && has_left(other - 1) && slot.compare_exchange_strong(other, own))
             return &slot;
     }
     return nullptr;
@@ -68,8 +72,7 @@ const void *data_until_release(Loan *loan, const Block &block)
         return block.data;
     loan->copy_requested.store(1);
     while (loan->state.load() == Loan::lent) {
-        if (onespace_is_member(loan->writer) ==
-            0) // an open channel keeps a dead writer's memory as it was
+        if (has_left(loan->writer)) // an open channel keeps a dead writer's memory as it was
             return block.lent;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -80,7 +83,7 @@ bool has_readers(const Loan &loan)
 {
     return std::any_of(std::begin(loan.readers), std::end(loan.readers), [](const auto &slot) {
         int32_t reader = slot.load();
-        return reader != 0 && onespace_is_member(reader - 1) != 0;
+        return reader != 0 && !has_left(reader - 1);
     });
 }
 

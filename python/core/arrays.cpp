@@ -23,50 +23,36 @@ std::string in_quotes(const std::string &name)
     return "'" + name + "'";
 }
 
-// Structures that describe no array any more, for further exports. Their memory is never freed
-// (onespace/array.h). Guarded by the interpreter lock.
-class Structures
-{
-  public:
-    static onespace_array *take(size_t size)
-    {
-        auto fits = [size](const onespace_array *spare) { return room_of(spare) >= size; };
-        auto found = std::find_if(spares().begin(), spares().end(), fits);
-        if (found == spares().end())
-            return allocate(size);
-        onespace_array *array = *found;
-        spares().erase(found);
-        return array;
-    }
-    static void give_back(onespace_array *array)
-    {
-        spares().push_back(array);
-    }
-
-  private:
-    // In front of each structure: the bytes that there are for it.
-    static constexpr size_t HEAD = alignof(std::max_align_t), LEAST = sizeof(onespace_array) + 64;
-    static size_t room_of(const onespace_array *array)
-    {
-        size_t room;
-        std::memcpy(&room, reinterpret_cast<const char *>(array) - HEAD, sizeof(room));
-        return room;
-    }
-    static onespace_array *allocate(size_t size)
-    {
-        size_t room = std::max(size, LEAST);
-        char *memory = static_cast<char *>(std::calloc(1, HEAD + room));
-        if (!memory)
-            throw std::bad_alloc();
-        std::memcpy(memory, &room, sizeof(room));
-        return reinterpret_cast<onespace_array *>(memory + HEAD);
-    }
-    static std::vector<onespace_array *> &spares()
-    {
-        static auto *all = new std::vector<onespace_array *>;
-        return *all;
-    }
+// Memory for the description of an array, which is never freed: it may describe another one later
+// (onespace/array.h).
+struct Structure {
+    onespace_array *array = nullptr;
+    size_t room = 0; // bytes
 };
+
+// Those that describe none at present. Guarded by the interpreter lock.
+std::vector<Structure> &spare_structures()
+{
+    static auto *all = new std::vector<Structure>;
+    return *all;
+}
+
+Structure take_structure(size_t size)
+{
+    auto &spares = spare_structures();
+    auto found = std::find_if(spares.begin(), spares.end(),
+                              [size](const Structure &spare) { return spare.room >= size; });
+    if (found != spares.end()) {
+        Structure taken = *found;
+        spares.erase(found);
+        return taken;
+    }
+    size_t room = std::max(size, sizeof(onespace_array) + 64); // for most types
+    auto *array = static_cast<onespace_array *>(std::calloc(1, room));
+    if (!array)
+        throw std::bad_alloc();
+    return {array, room};
+}
 
 // An array of this member under a name. Memory that others may still read is never freed, not even
 // by ~Export: held memory stays mapped after its owner's end.
@@ -87,7 +73,8 @@ class Export : private NonCopyable
             errors::raise(PyExc_ValueError, "array " + in_quotes(name) +
                                                 " has elements with too many fields: "
                                                 "export fewer of them at a time");
-        array = Structures::take(sizeof(*array) + type.size() + 1);
+        structure = take_structure(sizeof(*array) + type.size() + 1);
+        array = structure.array;
         array->address = address;
         array->low = low;
         array->bytes = bytes;
@@ -126,18 +113,23 @@ class Export : private NonCopyable
             return true;
         if (!is_unexported || onespace_array_users(array, nullptr, 0) > 0)
             return false;
-        Structures::give_back(std::exchange(array, nullptr));
+        give_structure_back();
         Py_XDECREF(std::exchange(base_object, nullptr));
         return true;
     }
 
   private:
+    void give_structure_back()
+    {
+        spare_structures().push_back(structure);
+        array = nullptr;
+    }
     void publish()
     {
         int result = onespace_array_export(name.c_str(), array);
         if (result == 0)
             return;
-        Structures::give_back(std::exchange(array, nullptr));
+        give_structure_back();
         std::string what = "array " + in_quotes(name);
         if (result == -EPROTO)
             errors::raise(PyExc_ValueError,
@@ -155,7 +147,8 @@ class Export : private NonCopyable
     }
 
     std::string name;
-    onespace_array *array = nullptr;
+    Structure structure;
+    onespace_array *array = nullptr; // the structure's, until it is given back
     PyObject *base_object = nullptr; // owns the elements
     bool is_unexported = false;
 };

@@ -362,7 +362,7 @@ class Producer : public End
     }
 
     uint64_t published = 0;
-    // Of the arrays that consumers may be reading, by set.
+    // Consumers may be reading these, by set.
     std::vector<std::vector<std::unique_ptr<Buffer>>> buffers_in_use;
 };
 

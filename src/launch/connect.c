@@ -59,8 +59,8 @@ static int check_private(const char *path)
     return S_ISDIR(status.st_mode) && (status.st_mode & 077) == 0 ? 0 : -EPERM;
 }
 
-/* Of the kinds that several nodes may share. A socket there is of one node, and to others it looks
- * like that of a host that was killed. */
+/* Whether several nodes may share the file system. A socket there belongs to one node, and on
+ * others it looks like that of a host that was killed. */
 static int is_on_network(const char *path)
 {
     static const uint32_t kinds[] = {
@@ -78,7 +78,9 @@ static int is_on_network(const char *path)
         0x65735546, /* FUSE: may be any */
     };
     struct statfs about;
-    for (size_t i = 0; statfs(path, &about) == 0 && i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    if (statfs(path, &about) != 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if ((uint32_t)about.f_type == kinds[i])
             return 1;
     return 0;

@@ -342,7 +342,7 @@ int standalone_begin(unsigned ranks)
         return EXIT_FAILURE;
     }
     int self = onespace_init();
-    if (self == ONESPACE_ROOT && !is_task)
+    if (self == ONESPACE_ROOT)
         shm_server_publish();
     add_topology();
     if (self == -ENOTSUP)

@@ -100,8 +100,9 @@ static int refuse_unnumbered(const char *policy, char *message, size_t size)
     return -EINVAL;
 }
 
-/* Reading the topology takes milliseconds, so it is divided among so many tasks once. */
-static hwloc_topology_t divided;
+/* Reading the topology takes milliseconds, so the machine is divided among `part_count` tasks once.
+ */
+static hwloc_topology_t machine;
 static hwloc_bitmap_t *parts;
 static int part_count;
 
@@ -111,9 +112,9 @@ static int divide(int count, char *message, size_t size)
         return 0;
     if (hwloc_load(RTLD_LOCAL, message, size) != 0)
         return -EINVAL;
-    if (!divided && (hwloc_topology_init(&divided) != 0 || hwloc_topology_load(divided) != 0)) {
+    if (!machine && (hwloc_topology_init(&machine) != 0 || hwloc_topology_load(machine) != 0)) {
         snprintf(message, size, "cannot read the machine's topology");
-        divided = NULL;
+        machine = NULL;
         return -EINVAL;
     }
     for (int i = 0; i < part_count; i++)
@@ -121,8 +122,8 @@ static int divide(int count, char *message, size_t size)
     free(parts);
     part_count = 0;
     parts = calloc((size_t)count, sizeof(*parts));
-    hwloc_obj_t root = hwloc_get_root_obj(divided);
-    if (!parts || hwloc_distrib(divided, &root, 1, parts, (unsigned)count, INT_MAX, 0) != 0) {
+    hwloc_obj_t root = hwloc_get_root_obj(machine);
+    if (!parts || hwloc_distrib(machine, &root, 1, parts, (unsigned)count, INT_MAX, 0) != 0) {
         snprintf(message, size, "--cpu-bind core: cannot divide the machine among %d tasks", count);
         return -ENOMEM;
     }
@@ -138,7 +139,7 @@ static int bind_to_core(int number, int count, cpu_set_t *cpus, char *message, s
     if (result < 0)
         return result;
     hwloc_bitmap_singlify(parts[number]);
-    hwloc_cpuset_to_glibc_sched_affinity(divided, parts[number], cpus, sizeof(*cpus));
+    hwloc_cpuset_to_glibc_sched_affinity(machine, parts[number], cpus, sizeof(*cpus));
     return 1;
 }
 

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/futex.h"
+
 #define WORKER_VARIABLE "ONESPACE_PARALLEL_WORKER"
 
 enum { END_TIMEOUT_MS = 1000 };
@@ -122,20 +124,14 @@ static int await_workers(struct onespace_parallel *team, const int ids[])
     }
 }
 
-static long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* All have the same time to end in. Those that do not are killed, and then collected. */
 static void wait_or_kill_workers(const int ids[], int count)
 {
-    long end = now_ms() + END_TIMEOUT_MS;
+    uint64_t deadline = futex_deadline(END_TIMEOUT_MS);
     for (int i = 1; i < count; i++) {
-        long left = end - now_ms();
-        if (ids[i] > 0 && onespace_wait(ids[i], NULL, left > 0 ? (int)left : 0) == -ETIMEDOUT)
+        uint64_t now = futex_now_ns();
+        int left_ms = now < deadline ? (int)((deadline - now) / 1000000) : 0;
+        if (ids[i] > 0 && onespace_wait(ids[i], NULL, left_ms) == -ETIMEDOUT)
             (void)!onespace_kill(ids[i], SIGKILL);
     }
     for (int i = 1; i < count; i++)

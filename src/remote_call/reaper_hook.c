@@ -88,8 +88,8 @@ static void discard_borrowed_donors(struct space *space, unsigned index)
                 donor_discard(&member->donors[k], DONOR_LOST);
         }
     }
-    atomic_store(&space->holds_changed,
-                 HOLDS_CHANGED); /* some donors may belong to members that have ended */
+    /* Some donors may belong to members that have ended. */
+    atomic_store(&space->holds_changed, HOLDS_CHANGED);
 }
 
 static void member_ended(struct space *space, struct space_slot *slot)

@@ -145,7 +145,7 @@ static int cut_entry(struct space_slot *slot, enum space_interval_kind kind, uin
     return 0;
 }
 
-/* The same for the entry as it is then. */
+/* Cuts [start, end) out of the entry with that index, however often another member changes it. */
 static void cut_word(struct space_slot *slot, enum space_interval_kind kind, uint32_t index,
                      uintptr_t start, uintptr_t end, uint64_t tentative, unsigned *lost)
 {
@@ -243,8 +243,8 @@ void intervals_clear(struct space_slot *slot)
 
 /* Makes one entry of the one with index `at` and another one, if they touch or overlap. Another
  * member may be cutting that one, and its search may have passed the entry that grows. So `merges`
- * is raised before the other entry is removed, and who cuts searches again then. If the other entry
- * was cut before, the one that has grown shrinks again. */
+ * is raised before the other entry is removed, and a member that cuts searches again then. If the
+ * other entry was cut before, the one that has grown shrinks again. */
 static void merge_entry(struct space_slot *slot, enum space_interval_kind kind, uint32_t at,
                         uint32_t other)
 {
